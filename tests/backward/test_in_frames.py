@@ -68,6 +68,13 @@ def hopfield() -> ll.Scalars:
     return ll.average(y * y)
 
 
+def four_times_as_many_rows() -> ll.Scalars:
+    """Of 4n rows what is random adds up to 2 times, the component along x to 4 times as much."""
+    W = ll.Matrix(rows=4 * ll.n)
+    y = W.T @ ll.tanh(W @ ll.initial())
+    return ll.average(y * y)
+
+
 def chain() -> ll.Scalars:
     W, x = ll.Matrix(), ll.initial()
     y = W @ (W.T @ (W @ x))
@@ -117,6 +124,7 @@ PROGRAMS: tuple[Program, ...] = (
     tied_attention,
     norm_behind_attention,
     hopfield,
+    four_times_as_many_rows,
     chain,
     a_number_that_changes_sign,
     a_readout_squared,
@@ -162,6 +170,11 @@ def test_what_grows_is_refused() -> None:
     y = ll.dot(W.T @ ll.relu(W @ x), x)
     with pytest.raises(ValueError, match="y grows with n"):
         ll.limit(y)
+
+
+def test_what_is_undefined_does_not_grow() -> None:
+    with pytest.raises(ValueError, match="must be finite, got 8 NaN"):
+        ll.limit(ll.apply(jnp.log, -chain()), samples=8)
 
 
 def test_infinitely_many_heads_are_refused() -> None:

@@ -8,8 +8,8 @@ of the vectors on which they act, of which `HIDDEN` stand for all n of them. Tha
 network with so many hidden neurons, which differs by O(1/HIDDEN): laws state that error, by
 comparison with a quarter of them.
 
-Where transposes add components of order one, as in Wᵀ φ(W x), it matters that W is square: then
-all spaces have n = `HIDDEN`, if there is a nonlinearity.
+Where transposes add components of order one, as in Wᵀ φ(W x), the shape of W matters: then
+n = `HIDDEN`, and a space of 4n dimensions has as many coordinates, if there is a nonlinearity.
 """
 
 import dataclasses
@@ -54,25 +54,25 @@ ROUNDED = 1e-12  # what is smaller is rounding
 
 
 class WideDraw(FramesDraw):
-    """One draw at a great width, where vectors with coordinates have `hidden` of them."""
+    """One draw at a great width; vectors with coordinates have `coordinates(dim)` of them."""
 
     def __init__(
         self,
         facts: Analysis,
         numbers: Mapping[Number, Any],
         width: SizeOrTraced,
-        hidden: int,
+        coordinates: Callable[[Dim], int],
         key: Source,
         observed: int = 1,
     ):
         super().__init__(facts, numbers, lambda dim: _size(dim, width), key, observed)
-        self.width, self.hidden = width, hidden
+        self.width, self.coordinates = width, coordinates
 
     def dimension_of(self, value: Value) -> Dimension:
         """That of the component of a vector: n, or so many coordinates as stand for all."""
         component = self.facts.components[value]
-        if component.points and component.dim.wide:
-            return Dimension(self.hidden, lambda axes: None)
+        if component.points:
+            return Dimension(self.coordinates(component.dim), lambda axes: None)
         return super().dimension_of(value)
 
     def ratio(self, value: Value, op: DimensionRatio) -> Any:
@@ -80,7 +80,7 @@ class WideDraw(FramesDraw):
         wide = [dim for dim in (op.over, op.under) if dim is not None and dim.wide]
         if len(wide) != 1 or not self._has_coordinates(wide[0], value):
             return super().ratio(value, op)
-        return op.at(lambda dim: jnp.asarray(self.hidden if dim.wide else dim.at(1), float))
+        return op.at(lambda dim: jnp.asarray(self.coordinates(dim), float))
 
     def _has_coordinates(self, dim: Dim, number: Value) -> bool:
         """Have the vectors of R^D coordinates of which a number multiplies one, or its image?"""
@@ -90,7 +90,7 @@ class WideDraw(FramesDraw):
 
     def frames_of_block(self, facts: Analysis, key: Source) -> "WideDraw":
         """A draw of the block of a loop."""
-        return WideDraw(facts, self.numbers, self.width, self.hidden, key, self.observed)
+        return WideDraw(facts, self.numbers, self.width, self.coordinates, key, self.observed)
 
 
 def _size(dim: Dim, width: SizeOrTraced) -> SizeOrTraced:
@@ -146,10 +146,19 @@ def coordinate(
 
 
 class Sizes(NamedTuple):
-    """n, and how many coordinates stand for all."""
+    """n, and how many coordinates stand for all of a vector: in proportion to the dimension of its
+    space where there are `tied` matrices, whose shapes matter.
+    """
 
     width: float
     hidden: int
+    tied: bool
+
+    def coordinates(self, dim: Dim) -> int:
+        """How many coordinates stand for all of a space: all, where it does not grow with n."""
+        if not dim.wide:
+            return dim.at(1)
+        return max(1, round(self.hidden * dim.factor)) if self.tied else self.hidden
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,17 +238,14 @@ class InFrames:
     def sizes(self) -> Sizes:
         """Those of a draw."""
         hidden = max(HIDDEN, 2 ** math.ceil(math.log2(EACH * max(self._most, 1))))
-        return Sizes(float(hidden) if self._tied_together else WIDTH, hidden)
-
-    @property
-    def _tied_together(self) -> bool:
-        return self.square and self._most > 0
+        tied = self.square and self._most > 0
+        return Sizes(float(hidden) if tied else WIDTH, hidden, tied)
 
     @property
     def _rougher(self) -> Sizes:
         """With a quarter of the coordinates."""
-        width, hidden = self.sizes
-        return Sizes(width / 4 if self._tied_together else width, hidden // 4)
+        width, hidden, tied = self.sizes
+        return Sizes(width / 4 if tied else width, hidden // 4, tied)
 
     # --- draws -----------------------------------------------------------------------------------
 
@@ -251,15 +257,15 @@ class InFrames:
         source = jax.random.key(0) if self.key is None else as_key(self.key)
 
         def of(pace: Pace, sizes: Sizes) -> Any:
-            batch, draws = _compiled(outputs, reading, sizes.hidden)
+            batch, draws = _compiled(outputs, reading, sizes)
             return drawn("limit", draws, batch, (program.arrays, sizes.width), pace, source)
 
         def some(sizes: Sizes) -> list[np.ndarray]:
             return jax.tree.leaves(of(Pace(min(COMPARED, pace.samples), at_most=False), sizes))
 
         ratio, narrower = 2**10, sizes._replace(width=sizes.width / 2**10)
-        if self._tied_together:
-            ratio, narrower = 16, Sizes(sizes.width / 16, sizes.hidden // 16)
+        if sizes.tied:
+            ratio, narrower = 16, Sizes(sizes.width / 16, sizes.hidden // 16, True)
         _check_growth(some(narrower), some(sizes), ratio)
         return of(pace, sizes)
 
@@ -268,20 +274,20 @@ def _check_growth(narrower: list[np.ndarray], wide: list[np.ndarray], ratio: int
     """Refuse what is larger, in most draws, at a larger width: by √n or more."""
     for one, other in zip(narrower, wide, strict=True):
         first, second = (np.median(np.abs(a), axis=0) for a in (one, other))
-        if not (second <= ratio**0.25 * first + ROUNDED).all():
+        if (second > ratio**0.25 * first + ROUNDED).any():
             raise ValueError(
                 "limit: y grows with n, as dot products under 1/√n do whose vectors are not "
                 "independent: there is no limit; divide by √n, or take a finite width"
             )
 
 
-def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tuple[int, Compiled]:
+def _compiled(outputs: tuple[Output, ...], reading: Reading, sizes: Sizes) -> tuple[int, Compiled]:
     """The number of draws computed together, and the compiled function of (slots, width), key and
     first draw.
     """
     program = engine.program_of(outputs)
-    cost = coordinates_held(program, lambda dim: hidden)
-    check_draw(hidden, cost, "ask for fewer entries")
+    cost = coordinates_held(program, sizes.coordinates)
+    check_draw(sizes.hidden, cost, "ask for fewer entries")
     batch = engine.draws_together(cost, BUDGET.coordinates_elsewhere)
 
     def made() -> Compiled:
@@ -290,7 +296,7 @@ def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tup
         def of(arrays: list[Any], width: SizeOrTraced, source: Source) -> Any:
             program = engine.program_of(plain)
             facts, given = Analysis(program), slots(program, arrays)
-            run = WideDraw(facts, given, width, hidden, source, reading.coordinates)
+            run = WideDraw(facts, given, width, sizes.coordinates, source, reading.coordinates)
             run.run(program)
             return reading(run, plain)
 
@@ -306,5 +312,5 @@ def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tup
 
         return Compiled(batched(draw, batch), reading.few)
 
-    name = "limit in frames", engine.structure(program, outputs), reading, hidden, batch
+    name = "limit in frames", engine.structure(program, outputs), reading, sizes[1:], batch
     return batch, PROGRAMS.get(name, made)
