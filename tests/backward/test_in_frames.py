@@ -110,6 +110,14 @@ def a_score_of_what_vanishes() -> ll.Scalars:
     return ll.average(c * c) + ll.dot(b, x)
 
 
+def a_score_of_two_gradients() -> ll.Scalars:
+    """It is one of W x's space, whose coordinates must be as many as those of x."""
+    x, W = ll.initial(), ll.Matrix(1.5)
+    h = ll.tanh(W @ x)
+    b, c = (ll.gradient(ll.dot(ll.initial(), h), x) for _ in range(2))
+    return ll.dot(b, c) ** 2
+
+
 def a_normalised_gradient() -> ll.Scalars:
     x, W = tokens(), ll.Matrix(1.5)
     y = ll.tanh(W @ x)
@@ -130,6 +138,7 @@ PROGRAMS: tuple[Program, ...] = (
     a_readout_squared,
     back_to_a_fixed_dimension,
     a_score_of_what_vanishes,
+    a_score_of_two_gradients,
     a_normalised_gradient,
 )
 

@@ -38,7 +38,8 @@ class WithoutTransposes:
     with transposes that they read. `why`, `about`: why that is not possible, and of which values
     it is said; then components of order n^{-1/2} have to be followed, and `values` are those that
     depend on no transpose, no readout, and nothing that vanishes. `of_order_one`: may transposes
-    add components of order one?
+    add components of order one, or dot products under 1/√n read two vectors that they made, which
+    are as nearly orthogonal as vectors of another space?
     """
 
     values: tuple[Value, ...]
@@ -61,7 +62,9 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
         why, about = next(iter(found.items()))
         behind = _behind(order, {*back, *zero, *_readouts(order, back)})
         forward = tuple(v for v in order if v not in behind)
-        return WithoutTransposes(forward, back, why, tuple(about), LOOSE in found)
+        both = _behind(order, {*back})
+        tied = any(_is_score(v) and all(u in both for u in v.vectors) for v in left)
+        return WithoutTransposes(forward, back, why, tuple(about), tied or LOOSE in found)
     back = tuple(v for v in left if _is_transposed(v))
     return WithoutTransposes(_with_independent(without(values, zero)), back)
 
