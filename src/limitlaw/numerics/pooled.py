@@ -25,7 +25,7 @@ class Pooled(Quasi):
         self,
         key: Key[Array, ""],
         row: Float[Array, " numbers"] | None = None,
-        lengths: Float[Array, " numbers"] | None = None,
+        lengths: Float[Array, " lengths"] | None = None,
     ):
         super().__init__(key, row, most=math.inf)
         self.lengths = lengths

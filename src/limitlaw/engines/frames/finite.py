@@ -215,7 +215,7 @@ def compiled(outputs: tuple[Output, ...], width: int, reading: Reading) -> tuple
 
             return of(pooled(Pooled, key, of) if reading.few else key)
 
-        return Compiled(batched(draw, batch), reading.few)
+        return Compiled(batched(draw, batch), called_rarely=reading.few)
 
     return batch, PROGRAMS.get(("finite", structure, fixed, reading, batch), made)
 

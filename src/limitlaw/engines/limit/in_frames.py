@@ -300,7 +300,7 @@ def _compiled(outputs: tuple[Output, ...], reading: Reading, hidden: int) -> tup
 
             return of(pooled(Far, key, of))
 
-        return Compiled(batched(draw, batch), reading.few)
+        return Compiled(batched(draw, batch), called_rarely=reading.few)
 
     name = "limit in frames", engine.structure(program, outputs), reading, hidden, batch
     return batch, PROGRAMS.get(name, made)
