@@ -13,6 +13,7 @@ import pytest
 import limitlaw as ll
 from limitlaw.engines.limit.conditions import Limit
 from limitlaw.engines.limit.waves import rotation_factor, waves
+from limitlaw.engines.reading import numbers
 
 K = np.cov(np.random.default_rng(3).normal(size=(4, 40)))  # of x₁, x₂, y₁, y₂
 

@@ -22,7 +22,7 @@ class Reading:
     `undrawn`: of outputs that are scores it reads the covariance, so that they are not drawn.
     `crosswise`: it reads two outputs together, and nothing of each by itself.
     `iterations`: it reads every iteration of a loop, by `of_iteration`.
-    `few`: it is read off few draws, of programs that take longer to optimise than to run.
+    `few`: it is read off few draws, of programs that take longer to compile than to run.
     """
 
     coordinates: int = 1

@@ -118,29 +118,6 @@ class Quasi:
         return key
 
 
-class Normals(Quasi):
-    """A source whose latent variables are i.i.d. standard normals, for draws in spaces of very
-    many dimensions. They are made at once, so that one generator is compiled and not hundreds.
-    """
-
-    def take(
-        self, shape: tuple[int, ...], df: ArrayLike, dtype: DTypeLike
-    ) -> Float[Array, "..."] | None:
-        """Standard normals; χ_df = √df + Z/√2, up to O(df^{−1/2}), where df is an argument of what
-        is compiled; None for other χ_df.
-        """
-        if isinstance(df, jax.Array):
-            return jnp.sqrt(df) + self._normals(shape, dtype) * math.sqrt(0.5)
-        return self._normals(shape, dtype) if np.isinf(np.asarray(df, float)).all() else None
-
-    def _normals(self, shape: tuple[int, ...], dtype: DTypeLike) -> Float[Array, "..."]:
-        start, count = len(self.recipe), math.prod(shape)
-        self.recipe += [math.inf] * count
-        if self.row is None:
-            return jnp.ones(shape, dtype)
-        return self.row[start : start + count].reshape(shape).astype(dtype)
-
-
 Source = Key[Array, ""] | Quasi
 
 

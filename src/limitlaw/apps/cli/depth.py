@@ -84,7 +84,7 @@ def depth(asked: DepthOptions) -> None:
     Variance, correlation of tokens, effective rank, attention entropy and participation, score
     variance, excess kurtosis and KL from a Gaussian, each with its standard error. With
     --gradients, also gradient variance, correlation and ratio from block to block, and the
-    squared gradient of every matrix; compilation then takes ten seconds or so for each block.
+    squared gradient of every matrix; compilation then takes two seconds or more for each block.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of
-COMPILING = 6.0  # seconds that the gradients of a block take to compile
+COMPILING = 2.0  # seconds that the gradients of a block take to compile
 
 
 def check_law(choice: Choice) -> None:

@@ -29,6 +29,7 @@ from limitlaw.engines.reading import Reading
 from limitlaw.engines.run import batched, drawn
 from limitlaw.float64 import in_float64
 from limitlaw.laws import Empirical, Law
+from limitlaw.numerics.pooled import Pooled, pooled
 from limitlaw.numerics.random import Source, random_seed
 
 ADVICE_AT_WIDTH = "ask for fewer samples or a smaller width, or for fewer tokens, as in y[0]"
@@ -192,20 +193,29 @@ def compiled(outputs: tuple[Output, ...], width: int, reading: Reading) -> tuple
     program = engine.program_of(outputs)
     structure = engine.structure(program, outputs)
     batch = _batch_size(program, width)
-    least = PROGRAMS.get(
-        ("least width", structure, reading),
-        lambda: least_width(without_numbers(outputs), reading),
-    )
-    fixed = None if width >= least else width  # else one compiled function serves all widths
+    # one compiled function serves all widths from the least on; in it degrees of freedom are not
+    # known, and χ variables not made at once
+    least = math.inf
+    if not reading.few:
+        least = PROGRAMS.get(
+            ("least width", structure, reading),
+            lambda: least_width(without_numbers(outputs), reading),
+        )
+    fixed = None if width >= least else width
 
     def made() -> Compiled:
         plain = without_numbers(outputs)
 
         def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
             numbers, n = arguments
-            return one_draw(plain, numbers, n if fixed is None else fixed, reading, key)
+            width = n if fixed is None else fixed
 
-        return Compiled(batched(draw, batch), reading.few)
+            def of(source: Source) -> Any:
+                return one_draw(plain, numbers, width, reading, source)
+
+            return of(pooled(Pooled, key, of) if reading.few else key)
+
+        return Compiled(batched(draw, batch), called_rarely=reading.few)
 
     return batch, PROGRAMS.get(("finite", structure, fixed, reading, batch), made)
 

@@ -43,7 +43,8 @@ from limitlaw.engines.reading import ReadBy, Reading, numbers
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law, RandomKernel
 from limitlaw.numerics.factors import gram
-from limitlaw.numerics.random import Normals, Source, normal, random_seed
+from limitlaw.numerics.pooled import Far, pooled
+from limitlaw.numerics.random import Source, random_seed
 
 # n^{-1/2} = 2⁻²² is what is dropped, and 2⁻⁵³ n^{1/2} = 2⁻³¹ a rounding of what scores read
 WIDTH = 2.0**44
@@ -293,24 +294,19 @@ def _compiled(outputs: tuple[Output, ...], reading: Reading, sizes: Sizes) -> tu
     def made() -> Compiled:
         plain = without_numbers(outputs)
 
-        def of(arrays: list[Any], width: SizeOrTraced, source: Source) -> Any:
-            program = engine.program_of(plain)
-            facts, given = Analysis(program), slots(program, arrays)
-            run = WideDraw(facts, given, width, sizes.coordinates, source, reading.coordinates)
-            run.run(program)
-            return reading(run, plain)
-
-        asked = Normals(jax.random.key(0), most=math.inf)
-        jax.eval_shape(
-            lambda arrays, width: of(arrays, width, asked), program.arrays, jnp.asarray(WIDTH)
-        )
-        count = len(asked.recipe)
-
         def draw(arguments: tuple[list[Any], Float[Array, ""]], key: Key[Array, ""]) -> Any:
-            other, own = jax.random.split(key)
-            return of(*arguments, Normals(other, normal(own, (count,)), most=math.inf))
+            arrays, width = arguments
 
-        return Compiled(batched(draw, batch), reading.few)
+            def of(source: Source) -> Any:
+                program = engine.program_of(plain)
+                facts, given = Analysis(program), slots(program, arrays)
+                run = WideDraw(facts, given, width, sizes.coordinates, source, reading.coordinates)
+                run.run(program)
+                return reading(run, plain)
+
+            return of(pooled(Far, key, of))
+
+        return Compiled(batched(draw, batch), called_rarely=reading.few)
 
     name = "limit in frames", engine.structure(program, outputs), reading, sizes[1:], batch
     return batch, PROGRAMS.get(name, made)
