@@ -38,7 +38,7 @@ class WithoutTransposes:
     with transposes that they read. `why`, `about`: why that is not possible, and of which values
     it is said; then components of order n^{-1/2} have to be followed, and `values` are those that
     depend on no transpose, no readout, and nothing that vanishes. `of_order_one`: may transposes
-    add components of order one?
+    add components of order one, or are there factors √n, so that all spaces need one n?
     """
 
     values: tuple[Value, ...]
@@ -52,7 +52,8 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     """The same values as n → ∞."""
     order = ancestors(values)
     back = tuple(v for v in order if _is_transposed(v))
-    if not back:
+    grows = any(map(_grows, order))
+    if not back and not grows:
         return WithoutTransposes(tuple(values))
     zero = vanishing(values)
     left = read(values, zero)
@@ -61,7 +62,7 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
         why, about = next(iter(found.items()))
         behind = _behind(order, {*back, *zero, *_readouts(order, back)})
         forward = tuple(v for v in order if v not in behind)
-        return WithoutTransposes(forward, back, why, tuple(about), LOOSE in found)
+        return WithoutTransposes(forward, back, why, tuple(about), LOOSE in found or grows)
     back = tuple(v for v in left if _is_transposed(v))
     return WithoutTransposes(_with_independent(without(values, zero)), back)
 
@@ -127,8 +128,6 @@ def _is_of_order_one(v: Value, parity: Mapping[Value, Parity]) -> bool:
 
 def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) -> list[Value]:
     """What makes something of order one, or more, of what is of order n^{-1/2}."""
-    if not zero:
-        return []
     touched: set[Value] = set()  # vectors with a part that was dropped
     found: list[Value] = []
     for v in order:
@@ -138,12 +137,19 @@ def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) ->
         into_narrow = isinstance(op, MatMul) and op.contracted.wide and not v.dim.wide  # type: ignore[union-attr]
         if v in kept and (_is_score(v) or into_narrow) and any(u in touched for u in v.vectors):
             found.append(v)
-        elif isinstance(op, DimensionRatio) and op.over and op.over.wide:
-            if not (op.under and op.under.wide):
-                found.append(v)
+        elif _grows(v):
+            found.append(v)
         elif v.inputs and not is_multilinear(v) and any(u in zero for u in v.inputs):
             found.append(v)
     return found
+
+
+def _grows(v: Value) -> bool:
+    """Is it a factor √n?"""
+    op = v.instruction
+    return isinstance(op, DimensionRatio) and bool(
+        op.over and op.over.wide and not (op.under and op.under.wide)
+    )
 
 
 def _meets(v: Value, products: list[Value], zero: frozenset[Value]) -> bool:
