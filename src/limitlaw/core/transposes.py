@@ -135,11 +135,11 @@ def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) ->
         if v.is_vector and (v in zero or any(u in zero or u in touched for u in v.vectors)):
             touched.add(v)
         into_narrow = isinstance(op, MatMul) and op.contracted.wide and not v.dim.wide  # type: ignore[union-attr]
-        if v in kept and (_is_score(v) or into_narrow) and any(u in touched for u in v.vectors):
-            found.append(v)
-        elif _grows(v):
-            found.append(v)
-        elif v.inputs and not is_multilinear(v) and any(u in zero for u in v.inputs):
+        reads = (
+            v in kept and (_is_score(v) or into_narrow) and any(u in touched for u in v.vectors)
+        )
+        curved = v.inputs and not is_multilinear(v) and any(u in zero for u in v.inputs)
+        if reads or curved or _grows(v):
             found.append(v)
     return found
 
