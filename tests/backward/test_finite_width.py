@@ -53,10 +53,22 @@ def tied_logits() -> ll.Scalars:
     return ll.dot(logits, ll.data(np.eye(5))).reshape(-1)
 
 
+def one_step() -> ll.Scalars:
+    """Scores, outputs and f of narrow attention behind tanh, and how far a step moves them."""
+    x = ll.tanh(ll.Matrix(1.5) @ tokens())
+    q, k, v = (ll.Matrix(2.0, rows=2) for _ in range(3))
+    p = ll.dot(q @ x, k @ x)
+    y = ll.Matrix(cols=2) @ (ll.softmax(p) @ (v @ x))
+    before = p.reshape(-1), ll.dot(y, y, "linear").reshape(-1), ll.dot(ll.initial(), y)
+    after = ll.after_step(before, before[2], lambda f: 0.5 * (f - 1) ** 2, 0.5)
+    return ll.stack([number for values in (before, after) for v in values for number in v])
+
+
 PROGRAMS: dict[str, Callable[[], ll.Wide | ll.Scalars]] = {
     "chain": chain,
     "hopfield": hopfield,
     "tied logits": tied_logits,
+    "one step": one_step,
     "mlp": lambda: of_gradient(lambda x: ll.mlp(x, hidden=2 * ll.n, phi=ll.tanh)),
     "attention": lambda: of_gradient(lambda x: ll.attention(x, 2, q_std=2.0)),
     "two layers": lambda: of_gradient(

@@ -129,6 +129,8 @@ def test_matrices_that_are_trained() -> None:
     f = ll.dot(ll.initial(), ll.tanh(V @ ll.tanh(h)))
     assert ll.after_step(h, f, square, {V: 0.1}) is h
     assert ll.after_step(h, f, square, {W: 0.1}) is not h
+    g = ll.dot(ll.initial(), ll.tanh(V @ ll.tanh(h).sum()))
+    assert ll.after_step(h, g, square, {V: 0.1}, "sign") is h  # W meets two vectors, V one
 
 
 def test_bad_arguments() -> None:

@@ -87,6 +87,35 @@ def test_mlp_under_ntk_does_not_move() -> None:
     assert not np.any(law.std())
 
 
+def two_layers() -> list[ll.Scalars]:
+    """A factor √n meets 1/√n of a space in which no vector needs coordinates."""
+    h = ll.Matrix(cols=2) @ ll.data([1.0, 0.5])
+    y = ll.Matrix() @ ll.tanh(h)
+    f = ll.dot(ll.initial(), y, "linear")
+    before = h, y, f
+    after = ll.after_step(before, f, itself, 1.0, parametrization="mup")
+    return [size(b - a) for a, b in zip(before, after, strict=True)]
+
+
+def one_layer() -> list[ll.Scalars]:
+    """Without a transpose."""
+    h = ll.Matrix(cols=2) @ ll.data([1.0, 0.5])
+    f = ll.dot(ll.initial(), ll.tanh(h), "linear")
+    after = ll.after_step((h, f), f, itself, 1.0, parametrization="mup")
+    return [size(after[0] - h), after[1] - f]
+
+
+@pytest.mark.parametrize("net", [two_layers, one_layer])
+def test_factors_of_width_cancel(net: Any) -> None:
+    """The limit, each number by itself, by a finite width."""
+    found = net()
+    draws = np.asarray(ll.finite_samples(ll.stack(found), 2**9, 2**9, 0))
+    for number, y in zip(found, draws.T, strict=True):
+        law = ll.limit(number, samples=2**8)
+        error = np.hypot(law.error.mean(), y.std() / 2**4.5)
+        assert abs(law.mean() - y.mean()) < 5 * error + 1 / 2**9
+
+
 # --- attention -----------------------------------------------------------------------------------
 
 

@@ -114,13 +114,11 @@ class Step:
         f, *before = cast(Any, without_loops([_checked(f), *values]))
         found = uses(products(_loss(loss, f)), {})
         one_of("optimizer", optimizer, OPTIMIZERS)
-        if optimizer == "sign":
-            found = {matrix: [_signs(matrix, met)] for matrix, met in found.items()}
-        rates = _rates(lr, list(found), f, optimizer, parametrization)
-        moves = {
-            matrix: Move(matrix, found[matrix], eta, rate, 0.0 if optimizer == "sign" else -0.5)
-            for matrix, (eta, rate) in rates.items()
-        }
+        sign = optimizer == "sign"
+        moves = {}
+        for matrix, (eta, rate) in _rates(lr, list(found), f, sign, parametrization).items():
+            met = [_signs(matrix, found[matrix])] if sign else found[matrix]
+            moves[matrix] = Move(matrix, met, eta, rate, 0.0 if sign else -0.5)
         return cls(tuple(before), _moved(before, moves))
 
 
@@ -170,7 +168,7 @@ def _signs(matrix: Matrix, met: list[Use]) -> Use:
 
 
 def _rates(
-    lr: object, known: list[Matrix], f: Scalars, optimizer: str, parametrization: object
+    lr: object, known: list[Matrix], f: Scalars, sign: bool, parametrization: object
 ) -> dict[Matrix, tuple[float, Rate]]:
     """η and the rate of each matrix that is trained."""
     if not known:
@@ -184,7 +182,7 @@ def _rates(
         rule = parametrization
     else:
         name = one_of("parametrization", parametrization, tuple(PARAMETRIZATIONS))
-        rule = functools.partial(PARAMETRIZATIONS[name], f, optimizer == "sign")
+        rule = functools.partial(PARAMETRIZATIONS[name], f, sign)
     return {
         matrix: (real_number("lr", eta), Rate(*map(float, rule(matrix))))
         for matrix, eta in each.items()

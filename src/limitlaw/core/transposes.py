@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from limitlaw.core.instructions import DimensionRatio, Dot, Initial, MatMul, Scan
-from limitlaw.core.kinds import Family, Value
+from limitlaw.core.kinds import Coordinatewise, Family, Value
 from limitlaw.core.program import ancestors
 from limitlaw.core.vanishing import (
     is_multilinear,
@@ -38,8 +38,8 @@ class WithoutTransposes:
     with transposes that they read. `why`, `about`: why that is not possible, and of which values
     it is said; then components of order n^{-1/2} have to be followed, and `values` are those that
     depend on no transpose, no readout, and nothing that vanishes. `of_order_one`: may transposes
-    add components of order one, or dot products under 1/√n read two vectors that they made, which
-    are as nearly orthogonal as vectors of another space?
+    add components of order one, are there dot products under 1/√n of two vectors that they made,
+    or factors √n, so that all spaces need one n?
     """
 
     values: tuple[Value, ...]
@@ -53,7 +53,8 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     """The same values as n → ∞."""
     order = ancestors(values)
     back = tuple(v for v in order if _is_transposed(v))
-    if not back:
+    grows = any(map(_grows, order))
+    if not back and not grows:
         return WithoutTransposes(tuple(values))
     zero = vanishing(values)
     left = read(values, zero)
@@ -64,7 +65,8 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
         forward = tuple(v for v in order if v not in behind)
         both = _behind(order, {*back})
         tied = any(_is_score(v) and all(u in both for u in v.vectors) for v in left)
-        return WithoutTransposes(forward, back, why, tuple(about), tied or LOOSE in found)
+        one_n = tied or grows or LOOSE in found
+        return WithoutTransposes(forward, back, why, tuple(about), one_n)
     back = tuple(v for v in left if _is_transposed(v))
     return WithoutTransposes(_with_independent(without(values, zero)), back)
 
@@ -115,11 +117,24 @@ def _objections(
     large = [v for v in scores if v not in kept and not _is_of_order_one(v, parity)]
     large += _made_large(order, kept, zero)
     yield "what vanishes with n times what may grow with it", large
+    curved = [v for v in scores if v in kept and any(_is_odd_image(f, parity) for f in v.vectors)]
+    yield "dot products under 1/√n of functions of a readout", curved
 
 
 def _is_score(v: Value) -> bool:
     op = v.instruction
     return isinstance(op, Dot) and op.dim.wide and op.scaling == "sqrt"
+
+
+def _is_odd_image(v: Value, parity: Mapping[Value, Parity]) -> bool:
+    """Does v change sign, and is it made of images of nonlinearities, as u φ'(h) is?"""
+    terms = [v]
+    while parity[v] == ODD and terms:
+        u = terms.pop()
+        if isinstance(u.instruction, Coordinatewise):
+            return True
+        terms += u.vectors if u.instruction.linear else ()
+    return False
 
 
 def _is_of_order_one(v: Value, parity: Mapping[Value, Parity]) -> bool:
@@ -130,8 +145,6 @@ def _is_of_order_one(v: Value, parity: Mapping[Value, Parity]) -> bool:
 
 def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) -> list[Value]:
     """What makes something of order one, or more, of what is of order n^{-1/2}."""
-    if not zero:
-        return []
     touched: set[Value] = set()  # vectors with a part that was dropped
     found: list[Value] = []
     for v in order:
@@ -139,14 +152,21 @@ def _made_large(order: list[Value], kept: set[Value], zero: frozenset[Value]) ->
         if v.is_vector and (v in zero or any(u in zero or u in touched for u in v.vectors)):
             touched.add(v)
         into_narrow = isinstance(op, MatMul) and op.contracted.wide and not v.dim.wide  # type: ignore[union-attr]
-        if v in kept and (_is_score(v) or into_narrow) and any(u in touched for u in v.vectors):
-            found.append(v)
-        elif isinstance(op, DimensionRatio) and op.over and op.over.wide:
-            if not (op.under and op.under.wide):
-                found.append(v)
-        elif v.inputs and not is_multilinear(v) and any(u in zero for u in v.inputs):
+        reads = (
+            v in kept and (_is_score(v) or into_narrow) and any(u in touched for u in v.vectors)
+        )
+        curved = v.inputs and not is_multilinear(v) and any(u in zero for u in v.inputs)
+        if reads or curved or _grows(v):
             found.append(v)
     return found
+
+
+def _grows(v: Value) -> bool:
+    """Is it a factor √n?"""
+    op = v.instruction
+    return isinstance(op, DimensionRatio) and bool(
+        op.over and op.over.wide and not (op.under and op.under.wide)
+    )
 
 
 def _meets(v: Value, products: list[Value], zero: frozenset[Value]) -> bool:

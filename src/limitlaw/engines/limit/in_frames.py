@@ -8,8 +8,10 @@ of the vectors on which they act, of which `HIDDEN` stand for all n of them. Tha
 network with so many hidden neurons, which differs by O(1/HIDDEN): laws state that error, by
 comparison with a quarter of them.
 
-Where transposes add components of order one, as in Wᵀ φ(W x), the shape of W matters: then
-n = `HIDDEN`, and a space of 4n dimensions has as many coordinates, if there is a nonlinearity.
+Where transposes add components of order one, as in Wᵀ φ(W x), the shape of W matters, and where
+there are factors √n, as in one step of training under μP, that they cancel factors 1/√n of other
+spaces: then n = `HIDDEN`, and a space of 4n dimensions has as many coordinates, if there is a
+nonlinearity.
 """
 
 import dataclasses
