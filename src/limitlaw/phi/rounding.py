@@ -79,8 +79,8 @@ def _keeps_digits(phi: Nonlinearity) -> bool:
             jnp.max(rounding(f, m, k) - DIGITS_LOST * jnp.max(jnp.abs(f(m, k)), axis=0))
             for f in (mean_form(phi, 0), mean_form(phi, 1))
         ]
-        return jnp.max(jnp.stack(worst)) > 0
+        return jnp.max(jnp.stack(worst))
 
     with jax.ensure_compile_time_eval():
         found = too_much()
-    return is_traced(found) or not bool(found)
+    return is_traced(found) or not bool(found > 0)

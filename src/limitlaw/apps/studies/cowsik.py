@@ -96,8 +96,8 @@ def log_angle(kernel: jnp.ndarray, scores: object) -> jnp.ndarray:
 
 
 def growth(read: np.ndarray, replicates: Replicates, dim: float) -> Column:
-    """The change of `log_angle` in each block."""
-    return averaged(np.diff(read, axis=1), replicates, dim)
+    """The change of `log_angle` in each block; NaN before the first."""
+    return averaged(np.diff(read, axis=1, prepend=np.nan), replicates, dim)
 
 
 def angles(
@@ -105,7 +105,8 @@ def angles(
 ) -> Arrays:
     """The exponent of 1 − correlation in each block."""
     statistics = [Statistic("growth", log_angle, summary=growth)]
-    return traced(network(alpha, sigma, count, start, depth), statistics, draws, seed)
+    found = traced(network(alpha, sigma, count, start, depth), statistics, draws, seed)
+    return {name: array[1:] for name, array in found.items()}
 
 
 def _parallel(settings: StudySettings, alpha: float, sigma: float) -> list[Chunk]:
