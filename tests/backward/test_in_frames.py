@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
+from limitlaw.core.program import Output
+from limitlaw.core.transposes import _with_independent
+from limitlaw.engines.limit.conditions import Limit
+from limitlaw.engines.reading import numbers
 
 Program = Callable[[], Any]
 DRAWS = 2**11
@@ -158,12 +162,19 @@ def test_finite_widths_tend_to_it(program: Program) -> None:
 
 
 def test_independence_is_told_apart() -> None:
-    """Two linear layers with a fresh matrix for each transpose differ by far more than errors."""
-    y = two_linear_layers()
+    """With a fresh matrix for each transpose Θ^Q of the first of two linear layers is smaller
+    (backward.md §1: by 8 % at q_std = 2), which the comparison with finite widths would see.
+    """
+    h = ll.attention(ll.attention(tokens(4), 1, q_std=2.0), 1)
+    f = ll.dot(ll.initial((4,)), h)
+    f = sum((f[i, i] for i in range(1, 4)), f[0, 0])
+    y = ll.ntk(f, wrt=next(iter(ll.parameters(f).values())))
     assert "dot products under 1/√n" in ll.check(y)["no transposes"].why
-    draws = np.asarray(ll.finite_samples(y, 2**20, 2**12, 0))
-    law = ll.limit(y, samples=2**12)
-    assert abs(law.mean() - draws.mean()) < 5 * np.hypot(law.error.mean(), draws.std() / 2**6)
+    law = ll.limit(y, samples=2**15)
+    (independent,) = _with_independent([y.core.value])
+    program = Limit((Output(independent, ()),), numbers)
+    draws = np.asarray(program.conditions(2**15, 0).arrays[0])
+    assert law.mean() - draws.mean() > 5 * np.hypot(law.error.mean(), draws.std() / 2**7.5)
 
 
 def test_a_chain_is_exact() -> None:
@@ -199,9 +210,23 @@ def test_coordinates_and_kernels() -> None:
     law, kernel = ll.limit(b, samples=DRAWS), ll.kernel(b, samples=DRAWS)
     np.testing.assert_allclose(law.covariance(), kernel.mean(), rtol=1e-12, atol=1e-12)
     assert np.all(law.mean() == 0)
-    finite = np.asarray(ll.finite_samples(b, 2**9, 2**12, 0))
-    error = (finite**4).mean(axis=0) ** 0.5 / 2**6
-    assert np.all(abs((finite**2).mean(axis=0) - np.diag(kernel.mean())) < 7 * error)
+    one, two = (np.asarray(ll.finite_samples(b, n, 2**12, 0)) ** 2 for n in WIDTHS)
+    error = np.sqrt((one.var(axis=0) + 4 * two.var(axis=0)) / 2**12)
+    error = np.hypot(error, np.diag(kernel.error.mean()))
+    found = 2 * two.mean(axis=0) - one.mean(axis=0)
+    assert np.all(abs(found - np.diag(kernel.mean())) < 5 * error)
+
+
+def test_coordinates_of_a_fixed_dimension() -> None:
+    """They are no Gaussians given their Gram matrix: E y_α⁴ is that of finite widths."""
+    W = ll.Matrix(cols=2)
+    h = W @ ll.initial(dim=2)
+    y = W.T @ ll.gradient(ll.dot(ll.initial(), ll.tanh(h), "linear"), h)
+    law = ll.limit(y, samples=2**13)
+    finite = np.asarray(ll.finite_samples(y, 2**9, 2**13, 0))
+    fourth = law.expect(lambda y: y**4)
+    errors = law.error.expect(lambda y: y**4), (finite**4).std() / 2**6.5
+    assert abs(fourth - (finite**4).mean()) < 5 * np.hypot(*errors)
 
 
 def test_others_refuse_it() -> None:

@@ -190,7 +190,7 @@ def transposes(program: Facts, left: WithoutTransposes) -> Finding:
     Vectors made by W and Wᵀ are no longer Gaussian, except for gradients of random readouts.
     """
     rule = "no transposes"
-    if not left.transposed:
+    if not (left.transposed or left.why):
         return Finding(rule, Verdict.HOLDS)
     if any(axis.size == math.inf for v in program.values for axis in v.axes):
         why = "{}: Wᵀ of a matrix W beside heads=math.inf; a number of heads has a limit"

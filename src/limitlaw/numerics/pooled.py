@@ -57,7 +57,7 @@ class Pooled(Quasi):
 
 
 class Far(Pooled):
-    """That for draws in spaces of very many dimensions."""
+    """A pooled source for draws in spaces of very many dimensions."""
 
     def take(
         self, shape: tuple[int, ...], df: ArrayLike, dtype: DTypeLike

@@ -72,21 +72,23 @@ class WideDraw(FramesDraw):
         self.width, self.coordinates = width, coordinates
 
     def dimension_of(self, value: Value) -> Dimension:
-        """That of the component of a vector: n, or so many coordinates as stand for all."""
+        """D of a vector's space: n, or the number of coordinates that stand for all n."""
         component = self.facts.components[value]
         if component.points:
             return Dimension(self.coordinates(component.dim), lambda axes: None)
         return super().dimension_of(value)
 
     def ratio(self, value: Value, op: DimensionRatio) -> Any:
-        """With D of the vectors that the number multiplies, where one of the two is wide."""
+        """√(over/under), where one of the two is wide with D of the vectors that the number
+        multiplies.
+        """
         wide = [dim for dim in (op.over, op.under) if dim is not None and dim.wide]
         if len(wide) != 1 or not self._has_coordinates(wide[0], value):
             return super().ratio(value, op)
         return op.at(lambda dim: jnp.asarray(self.coordinates(dim), float))
 
     def _has_coordinates(self, dim: Dim, number: Value) -> bool:
-        """Have the vectors of R^D coordinates of which a number multiplies one, or its image?"""
+        """A number multiplies a vector of R^D, or its image: do such vectors have coordinates?"""
         readers = _nearest(number, self.facts.readers.__getitem__, lambda v: v.is_vector)
         found = _nearest(readers, lambda v: v.vectors, lambda v: v.dim == dim) if readers else None
         return found is not None and self.facts.components[found].points
@@ -131,11 +133,12 @@ def coordinate(
     draw: FramesDraw, outputs: tuple[Output, ...]
 ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
     """Mean and covariance of a coordinate of y given what is drawn: m = ⟨y⟩ and ⟨y yᵀ⟩ − m mᵀ
-    where it is Gaussian given that; of vectors with coordinates one of these, and 0.
+    of wide vectors in frames, which are Gaussian given their Gram matrix; of others a coordinate
+    that was drawn, and 0.
     """
     ((y, layout),) = outputs
     component, space, m = draw.facts.components[y], draw.space(y), math.prod(finite_shape(layout))
-    if component.points:
+    if component.points or not component.dim.wide:
         point = draw.settled(y).mapped(space.coordinates).whole(layout).reshape(m)
         return point, jnp.zeros((m, m), point.dtype)
     K = second_moment(draw, outputs)
@@ -263,19 +266,20 @@ class InFrames:
             batch, draws = _compiled(outputs, reading, sizes)
             return drawn("limit", draws, batch, (program.arrays, sizes.width), pace, source)
 
-        def some(sizes: Sizes) -> list[np.ndarray]:
-            return jax.tree.leaves(of(Pace(min(COMPARED, pace.samples), at_most=False), sizes))
-
+        if sizes != self.sizes:
+            return of(pace, sizes)  # the draws that these are compared with were checked
+        some = Pace(min(COMPARED, pace.samples), at_most=False)
         ratio, narrower = 2**10, sizes._replace(width=sizes.width / 2**10)
         if sizes.tied:
             ratio, narrower = 16, Sizes(sizes.width / 16, sizes.hidden // 16, True)
-        _check_growth(some(narrower), some(sizes), ratio)
-        return of(pace, sizes)
+        first = of(some, sizes)
+        _check_growth(of(some, narrower), first, ratio)
+        return first if some.samples == pace.samples else of(pace, sizes)
 
 
-def _check_growth(narrower: list[np.ndarray], wide: list[np.ndarray], ratio: int) -> None:
+def _check_growth(narrower: Any, wide: Any, ratio: int) -> None:
     """Refuse what is larger, in most draws, at a larger width: by √n or more."""
-    for one, other in zip(narrower, wide, strict=True):
+    for one, other in zip(jax.tree.leaves(narrower), jax.tree.leaves(wide), strict=True):
         first, second = (np.median(np.abs(a), axis=0) for a in (one, other))
         if (second > ratio**0.25 * first + ROUNDED).any():
             raise ValueError(
