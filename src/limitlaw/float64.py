@@ -6,11 +6,12 @@ of a user's functions, are part of it, and see arrays of JAX. Inside `jax.jit`, 
 `jax.vmap` a call is traced as it is, in the mode of that trace, which has to be 64-bit.
 """
 
+import contextlib
 import copy
 import functools
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
@@ -54,6 +55,16 @@ def in_float64(function: Callable[P, T]) -> Callable[P, T]:
         return _entered(function, args, kwargs)
 
     return computed
+
+
+@contextlib.contextmanager
+def own_transformation() -> Iterator[None]:
+    """Transformations of JAX in here are the library's own, and trace in 64-bit mode."""
+    before, _thread.switched = _thread.switched, False
+    try:
+        yield
+    finally:
+        _thread.switched = before
 
 
 def _entered(function: Callable[..., T], args: Any, kwargs: Any) -> T:

@@ -62,6 +62,10 @@ from limitlaw.laws import (
     Tokens,
     load,
 )
+from limitlaw.learning.fit import Fitted, fit
+from limitlaw.learning.kernels import Kernel
+from limitlaw.learning.prediction import Prediction, predict
+from limitlaw.learning.training import AttentionLayer, Training, train
 from limitlaw.nn.attention import attention
 from limitlaw.nn.convolution import conv1d, conv2d, readout
 from limitlaw.nn.feedforward import dense, layernorm, mlp, rmsnorm
@@ -71,20 +75,25 @@ from limitlaw.presets import attention_law
 from limitlaw.tangent import TangentKernel, attention_ntk
 
 __all__ = [
+    "AttentionLayer",
     "Combination",
     "Empirical",
+    "Fitted",
     "Gaussian",
     "GaussianMixture",
     "HeadSum",
+    "Kernel",
     "KernelMatrix",
     "Law",
     "Matrix",
+    "Prediction",
     "Pushforward",
     "RandomKernel",
     "Rate",
     "Scalars",
     "TangentKernel",
     "Tokens",
+    "Training",
     "Wide",
     "abs",
     "after_step",
@@ -109,6 +118,7 @@ __all__ = [
     "erf",
     "finite",
     "finite_samples",
+    "fit",
     "gelu",
     "gradient",
     "gradients",
@@ -132,6 +142,7 @@ __all__ = [
     "ntk",
     "parameters",
     "plot",
+    "predict",
     "readout",
     "relu",
     "repeat",
@@ -150,5 +161,6 @@ __all__ = [
     "stack",
     "tanh",
     "trace",
+    "train",
     "transformer",
 ]

@@ -1,0 +1,1 @@
+"""What wide networks learn: kernels for Gaussian processes, predictions, and training."""
