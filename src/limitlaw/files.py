@@ -67,9 +67,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _host() -> str:
-    """The name of this machine: process numbers have a meaning on one machine only, and folders
-    are shared.
-    """
+    """This machine's name: folders are shared, and process numbers are one machine's."""
     return socket.gethostname().replace(".", "-") or "localhost"
 
 

@@ -92,9 +92,7 @@ class _Reader:
         self._open: set[int] = set()  # functions that are being read
 
     def function(self, f: types.FunctionType) -> tuple[Hashable, Callable[..., Any]]:
-        """Key and copy of a function, from its code, defaults, closure and the global names that
-        it reads.
-        """
+        """Key and copy of a function: its code, defaults, closure and globals that it reads."""
         if _is_packaged(f):
             return ("constant", id(f)), f
         if id(f) in self._open or f.__dict__:

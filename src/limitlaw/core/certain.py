@@ -1,6 +1,4 @@
-"""A row of a softmax that sees a single token is deterministic: 1 at that token and 0
-elsewhere.
-"""
+"""A row of a softmax that sees one token is deterministic: 1 at that token, 0 elsewhere."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -41,9 +39,7 @@ def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 
 def _single(v: Value) -> np.ndarray:
-    """Which rows of a softmax see a single token, as booleans; False where that is not known, and
-    for any other value.
-    """
+    """Which rows of a softmax see a single token; False where unknown and for other values."""
     op = v.instruction
     if not isinstance(op, Apply) or op.structure != "softmax":
         return UNSURE

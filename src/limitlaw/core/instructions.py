@@ -114,9 +114,7 @@ class MatMul(Instruction):
 
     @property
     def contracted(self) -> Dim:
-        """The space of x: each product sums over its coordinates, and is divided by the root of
-        its dimension.
-        """
+        """The space of x: products sum over its coordinates, and divide by √(its dimension)."""
         return self.family.rows if self.transposed else self.family.cols
 
     @property

@@ -28,9 +28,7 @@ NONE: frozenset[Axis] = frozenset()
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Number:
-    """A slot for constants (entries of a kernel, scales, data, positions): an argument of what is
-    compiled.
-    """
+    """A slot for constants (kernels, scales, data): an argument of a compiled function."""
 
     array: Any
 
@@ -181,9 +179,7 @@ class Instruction:
 def rule_for(
     kind: type[Instruction], rules: Mapping[type[Instruction], Found], where: str
 ) -> Found:
-    """The rule in a table for a kind of instruction: its own, or that of its nearest
-    base class.
-    """
+    """The rule in a table for a kind of instruction: its own, or its nearest base class's."""
     for known in kind.__mro__:
         if known in rules:
             return rules[known]

@@ -12,9 +12,7 @@ from limitlaw.phi import Nonlinearity
 
 
 def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
-    """The nonlinearity that makes the output and the distinct vectors it acts on; else None and
-    the output itself.
-    """
+    """The last nonlinearity and the distinct vectors it acts on; else None and the output."""
     behind: list[Value] = []  # the instructions that rearrange the result of the nonlinearity
     value = output.value
     while isinstance(value.instruction, Take | Rename):
@@ -44,9 +42,7 @@ def _arranged(part: Value, behind: list[Value]) -> Value:
 
 
 def terms_of(value: Value) -> list[Value]:
-    """The terms of which a vector is a linear combination; **1** is one of them if the vector has
-    a mean.
-    """
+    """The terms of a linear combination of vectors; **1** is one if the vector has a mean."""
     return Analysis(Program((value,))).terms(value)
 
 

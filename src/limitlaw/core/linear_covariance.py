@@ -21,9 +21,7 @@ def expanded(
     numbers: Mapping[Value, Any],
     equal: Equal = EVERYTHING,
 ) -> Covariance | None:
-    """Cov(v, w) from the covariances of what v reads, of which no more than needed is asked for;
-    None stands for zero.
-    """
+    """Cov(v, w) from covariances of what v reads, asked for as needed; None stands for zero."""
     op = v.instruction
     if isinstance(op, Add):
         blocks = [

@@ -109,9 +109,7 @@ class ScaleGrid(NamedTuple):
 
     @staticmethod
     def of(text: str, option: str) -> "ScaleGrid":
-        """The grid that a text like `q_std=0.1:10:8` describes: eight values, evenly in
-        logarithms; for `correlation` evenly.
-        """
+        """The grid in a text like `q_std=0.1:10:8`: 8 values, log-spaced (`correlation`: even)."""
         name, _, span = text.partition("=")
         name = name.strip().replace("-", "_")
         try:

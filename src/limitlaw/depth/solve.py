@@ -40,9 +40,7 @@ NetworkOfScale = Callable[[Any], Wide]  # a scale, which may be traced → the n
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error, and the slope of the
-    statistic there.
-    """
+    """The scale that gives `target`, its standard error, and the statistic's slope there."""
 
     value: float
     error: float
@@ -140,9 +138,7 @@ def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
 
 
 def _seconds(drawn: "DrawnStatistic", draws: int, more: int, start: float) -> float:
-    """The seconds that have passed, and those that it takes to have more draws, perhaps at another
-    x as well.
-    """
+    """Seconds passed, and those that more draws take, perhaps at another x as well."""
     each = (time.monotonic() - start) / max(1, drawn.evaluated)
     return time.monotonic() - start + each * (2 * more - draws)
 

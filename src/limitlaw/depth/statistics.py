@@ -24,9 +24,7 @@ ScalarArray = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: the mean over draws, its standard error, and the standard
-    deviation over draws.
-    """
+    """A statistic after each layer: its mean over draws, standard error, standard deviation."""
 
     value: Float[np.ndarray, "layers *rest"]
     error: Float[np.ndarray, "layers *rest"]
@@ -94,9 +92,7 @@ class Statistic:
         return Named(self.name, self.read)
 
     def column(self, read: Read, replicates: Replicates, dim: int | float) -> Column:
-        """What all draws say of it: the summary, which must be a `Column` with a row for each
-        layer.
-        """
+        """The summary of all draws, which must be a `Column` with a row for each layer."""
         found: Any = self.summary(read, replicates, dim)
         if not isinstance(found, Column):
             raise TypeError(
@@ -170,9 +166,7 @@ def effective_rank(K: Kernel, scores: Scores) -> ScalarArray:
 
 
 def _over_attention(read: Callable[[Array], Array]) -> Function:
-    """A statistic that is the mean over the attention layers of a block; NaN where there
-    is none.
-    """
+    """A mean over the attention layers of a block; NaN where there is none."""
 
     def of_layer(K: Kernel, scores: Scores) -> ScalarArray:
         if scores is None:
@@ -291,9 +285,7 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
 def log_density(
     x: Float[np.ndarray, "..."], v: float | Float[np.ndarray, "..."], dim: int | float
 ) -> Float[np.ndarray, "..."]:
-    """ln N(x; 0, v) or, in D dimensions, the log density of a coordinate of √(D v) u, u uniform on
-    the unit sphere of R^D.
-    """
+    """ln N(x; 0, v); in D dimensions, ln density of a coordinate of √(D v) u, u on a sphere."""
     if math.isinf(dim):
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)
     left = 1.0 - x * x / (dim * v)

@@ -70,9 +70,7 @@ def compared(
 
 
 def as_law(name: str, value: object) -> Law:
-    """The law that is given: a `Law`, a frozen distribution of scipy.stats, or a sample, an array
-    (draws, *shape).
-    """
+    """A `Law`, a frozen distribution of scipy.stats, or a sample (draws, *shape), as a law."""
     if isinstance(value, Law):
         return value
     if isinstance(value, np.ndarray | jax.Array | list | tuple):

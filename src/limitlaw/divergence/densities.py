@@ -55,9 +55,7 @@ def jensen_shannon(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object =
 
 @compared
 def hellinger(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
-    """The Hellinger distance H = √(½∫ (√p − √q)²), between 0 and 1. About noise, which enters H²,
-    see `kl`.
-    """
+    """The Hellinger distance H = √(½∫ (√p − √q)²) ∈ [0, 1]; noise enters H² as it does `kl`."""
     squared = _of_densities("hellinger", p, q, samples, key, two_laws.hellinger)
     return root(squared)
 

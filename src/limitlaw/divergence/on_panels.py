@@ -1,6 +1,4 @@
-"""Laws on panels: the points between which panels lie, where laws may bend or jump, and their
-distribution functions there.
-"""
+"""Laws on panels: where panels must end, and the laws' distribution functions there."""
 
 import dataclasses
 from typing import TypeVar
@@ -43,9 +41,7 @@ def atoms(law: Law) -> Float[np.ndarray, " a"]:
 
 @dataclasses.dataclass(frozen=True)
 class Tails:
-    """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond: differences of two laws are those of F,
-    without cancelling.
-    """
+    """F(x) for x ≤ middle, −P(Y > x) beyond: differences of two laws do not cancel."""
 
     laws: tuple[InBlocks, ...]
     middle: float

@@ -1,6 +1,4 @@
-"""Distribution functions with steps, those of samples, compared with each other or with a smooth
-one.
-"""
+"""Distribution functions with steps, of samples, compared with each other or smooth ones."""
 
 import dataclasses
 
@@ -78,9 +76,7 @@ class Smooth:
     def at(
         self, x: Float[np.ndarray, " x"], inside: Float[np.ndarray, " x"]
     ) -> Float[np.ndarray, " x"]:
-        """F at x by the polynomial of the panel in which `inside` lies: at a jump, the limit from
-        that side.
-        """
+        """F at x by the polynomial of `inside`'s panel: at a jump, the limit from that side."""
         i = np.clip(
             np.searchsorted(self.panels.lo, inside, side="right") - 1, 0, len(self.panels.lo) - 1
         )

@@ -1,6 +1,4 @@
-"""Two laws with densities, in blocks: the integrand, and their divergence from log densities at
-the nodes of a rule.
-"""
+"""Two laws with densities, in blocks: integrands and divergences at a rule's nodes."""
 
 import dataclasses
 import math
@@ -103,9 +101,7 @@ class TwoLaws:
 def estimate(
     pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
-    """Σ_i w_i f(log p, log q) less the bias of the sampled laws, and its variance from their
-    noise.
-    """
+    """Σ_i w_i f(log p, log q) without the sampled laws' bias, and its variance."""
     lp, lq = pair.logs(rows)
     value = float(weights @ pair.function(lp, lq))
     if not math.isfinite(value):

@@ -130,9 +130,7 @@ def reached(watch: Watch, done: int, total: int, known: float | None = None) -> 
 
 
 def check_memory(samples: int, numbers: int, advice: str) -> None:
-    """Refuse, before anything is drawn, so many draws of so many numbers each that they do not fit
-    into memory.
-    """
+    """Refuse draws of so many numbers each that do not fit into memory, before any is drawn."""
     size, most = 8 * samples * numbers / 2**30, most_gib()
     if size > most:
         plural = "" if numbers == 1 else "s"
@@ -164,9 +162,7 @@ def check_draw(width: int, numbers: int, advice: str) -> None:
 
 @functools.cache
 def most_gib() -> float:
-    """The GiB that a result may take: at most half of this machine's memory, where that is
-    known.
-    """
+    """The GiB that a result may take: at most half of this machine's, where that is known."""
     return min(BUDGET.gib, 0.5 * _machine())
 
 

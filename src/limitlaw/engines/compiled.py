@@ -55,9 +55,7 @@ class Compiled:
         return self._known[kinds].run if kinds in self._known else self.function
 
     def check(self, calls: int, *arguments: Any) -> None:
-        """Compile `function` for these arguments; refuse if so many calls would take too long, or
-        too much memory.
-        """
+        """Compile `function`; refuse so many calls if they take too much time or memory."""
         if inside_jit():
             return
         kinds = _kinds(arguments)

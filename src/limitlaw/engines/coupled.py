@@ -78,9 +78,7 @@ class Coupled:
         )
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
-        """v_n and v_∞ at scrambled Sobol points, or at random ones in high dimensions; independent
-        for different seeds.
-        """
+        """v_n and v_∞ at scrambled Sobol points (random in high dimensions), new for each seed."""
         if self.has_coordinates:
             raise ValueError(
                 "variances needs a program without nonlinearities: n coordinates have no mirror "
@@ -137,9 +135,7 @@ class Coupled:
 
     @functools.cached_property
     def _stays(self) -> Bool[np.ndarray, " r"]:
-        """Which latent variables belong to z: lengths in fixed dimensions, and normals with an
-        effect at a very large width.
-        """
+        """The latent variables of z: lengths in fixed dimensions, normals that matter at n = ∞."""
         far = self._program(FAR_WIDTH)
         r = len(far.df)
         z = np.random.default_rng(0).standard_normal((PROBES, 1, r))
@@ -233,9 +229,7 @@ def _variance(
 def _batch_of_variances(
     outputs: tuple[Output, ...], width: int
 ) -> Callable[..., Float[Array, " batch"]]:
-    """A function of the program's constants and a batch of rows of latent variables: v for each
-    row.
-    """
+    """v for each row of latent variables in a batch, given the program's constants."""
 
     def variance(arguments: list[Any], row: Float[Array, " r"]) -> Float[Array, ""]:
         return _variance(outputs, arguments, width, Quasi(_key(), row, most=math.inf))

@@ -62,9 +62,7 @@ def check_drawable(name: str, program: Program, key: object) -> None:
 
 
 def check_width(program: Program, width: int, coordinates: int | None) -> None:
-    """Raise where the program has no meaning at this width, or an output has fewer coordinates
-    than asked for.
-    """
+    """Raise if the width has no meaning, or gives an output fewer coordinates than asked for."""
     for value in (v for part in (program, *program.every_block) for v in part.values):
         if is_infinite(value.axes):
             raise ValueError(
@@ -93,9 +91,7 @@ def entries(output: Output) -> int:
 
 
 def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
-    """What a compiled function depends on: the structure of the program, and the layouts of its
-    outputs.
-    """
+    """What a compiled function depends on: the program's structure and its outputs' layouts."""
     orders = []
     for output in asked:
         places = {axis: i for i, axis in enumerate(output.value.axes)}
@@ -115,9 +111,7 @@ def untraceable(name: str) -> TypeError:
 
 
 class Draw:
-    """One draw of a program in progress: the constants in its slots, and what is known of its
-    values so far.
-    """
+    """A draw in progress: constants in the program's slots, and what is known of its values."""
 
     rules: ClassVar[Rules]
 
@@ -143,9 +137,7 @@ class Draw:
 
 
 def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:
-    """The constants of a program by slot: the arguments of a function that is compiled once for
-    its structure.
-    """
+    """A program's constants by slot: arguments of the function compiled for its structure."""
     return dict(zip(program.numbers, arrays, strict=True))
 
 

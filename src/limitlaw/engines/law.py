@@ -14,9 +14,7 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True)
 class Last:
-    """The last step of an output: φ, if there is one, of `parts` arguments that have the shape
-    `event` each.
-    """
+    """The last step of an output: φ, if any, of `parts` arguments of the shape `event` each."""
 
     phi: Nonlinearity | None
     parts: int

@@ -211,9 +211,7 @@ def _scan(v: Value, op: ops.Scan) -> Output:
 
 
 def _along(sequence: Output, axis: Axis) -> Output:
-    """A sequence with `axis`, the axis of iterations, as its first axis, which its layout leaves
-    out.
-    """
+    """A sequence with `axis`, that of iterations, first, which its layout leaves out."""
     first, *layout = sequence.layout
     names = {} if first is None else {first: axis}
     return Output(renamed(sequence.value, names), tuple(layout))

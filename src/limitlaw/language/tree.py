@@ -15,9 +15,7 @@ from limitlaw.language.shapes import Shape
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: it has the instruction, a batch shape, and the core value it
-    lowers to.
-    """
+    """What an instruction makes, with its batch shape and the core value it lowers to."""
 
     op: "Op"
     shape: Shape

@@ -26,9 +26,7 @@ _CARRIED: weakref.WeakKeyDictionary[Value, list[list[Value]]] = weakref.WeakKeyD
 
 
 def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
-    """The same values with loops written out; a value that was written without loops before gives
-    what it gave then.
-    """
+    """The same values with loops written out; those without loops are made once."""
     new: dict[Value, Value] = {}
     given: Sequence[Value] = values
     for v in after_inputs(given, _outside):

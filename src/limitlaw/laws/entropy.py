@@ -1,6 +1,4 @@
-"""Differential entropies of laws that average over components, by quadrature, with its error and
-that of sampling.
-"""
+"""Differential entropies of averages over components, by quadrature, with all errors."""
 
 import dataclasses
 import functools
@@ -126,9 +124,7 @@ class Entropy:
         )
 
     def _spread(self, panels: Panels, costs: Float[np.ndarray, " x"], value: float) -> float:
-        """The standard error: that of the average over components of what each contributes, ∫
-        share (−ρ) dx.
-        """
+        """The standard error, of the average of what each component gives: ∫ share (−ρ) dx."""
         weighted = panels.weights * costs
         spread = self.components.spread_of_integral
         return float(spread(self.share, panels.nodes, weighted, jnp.asarray(value), self.points))
@@ -201,9 +197,7 @@ def _plus(estimate: Estimate, shift: Array) -> Estimate:
 def _all_preimages(
     known: Branched, x: Float[Array, " n"]
 ) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
-    """Every x' with φ(x') = φ(x), one a branch, and −log |φ'(x')|: found from x, since φ(x) may
-    have rounded.
-    """
+    """Every x' with φ(x') = φ(x), a branch each, and −log |φ'(x')|; from x, as φ(x) rounds."""
     phi = known.phi
     roots, jacobian = preimages(phi(x), known)
     there = jacobian > 0

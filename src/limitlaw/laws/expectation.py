@@ -49,9 +49,7 @@ RARE = 1e-8  # share of the largest density, below which missed mass is not look
 
 
 def is_enough(between: Array, size: Array, psi: Psi) -> bool:
-    """Do two rules for E ψ agree, where `size` is E |ψ|? True also where ψ cannot be looked at,
-    inside `jax.jit` or `jax.grad`.
-    """
+    """Do two rules for E ψ agree, `size` being E |ψ|? True where ψ cannot be looked at."""
     if is_traced(between) or inside_jit() or is_traced(psi(jnp.zeros(1))):
         return True
     return bool(jnp.all(between <= AGREE * size))
@@ -93,17 +91,13 @@ def on_panels(
 
 
 def _cuts(values: "_Values") -> tuple[float, ...]:
-    """Where ψ jumps or bends, and where it changes so fast that finer panels are needed; empty if
-    unknown.
-    """
+    """Where ψ jumps or bends, or changes so fast that panels must be finer; empty if unknown."""
     found = pieces(values.joined_as_traced)
     return () if found is None else (*found.cuts, *(kink.at for kink in found.kinks))
 
 
 class _Values:
-    """ψ as real numbers (x, m), and one linear combination of them that is resolved only where
-    each of them is.
-    """
+    """ψ as reals (x, m), and a combination of them, resolved only where each of them is."""
 
     def __init__(self, psi: Psi):
         self.psi = psi
@@ -162,9 +156,7 @@ class OnPanels:
 
     @functools.cached_property
     def error(self) -> Array:
-        """The error: what polynomials leave out on the panels and at their edges, what lies beyond
-        them, and rounding.
-        """
+        """What polynomials leave out on panels, at their edges and beyond them, and rounding."""
         flat = _flat(self.psi)
         error = np.array([self._of(flat[:, j]) for j in range(flat.shape[1])])
         if np.iscomplexobj(self.psi):
@@ -184,9 +176,7 @@ class OnPanels:
         )
 
     def spread(self, components: Components, share: Quantity) -> Array:
-        """The standard error from sampled components, of density `share`, by what each of them
-        contributes.
-        """
+        """The standard error from what sampled components, of density `share`, contribute."""
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
         return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
 

@@ -1,6 +1,4 @@
-"""What a sum over heads is built from: nodes of the mixing law, their weights, and draws
-of them.
-"""
+"""What a sum over heads is built from: nodes of the mixing law, weights, and draws."""
 
 import dataclasses
 import functools
@@ -70,9 +68,7 @@ class Nodes:
 
     @property
     def levels(self) -> int:
-        """The number of octaves between the smallest and the largest positive variance, and a few
-        below.
-        """
+        """The octaves between the least and the largest positive variance, and a few below."""
         v = self.variances[(self.weights > 0) & (self.variances > 0)]
         return 4 + (math.ceil(math.log2(v.max() / v.min())) if v.size else 0)
 
@@ -120,9 +116,7 @@ class Nodes:
         return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:
-        """The average of v over the heads, drawn `count` times: a row for every p heads, and a
-        node for each.
-        """
+        """`count` draws of the mean v over heads: a row for every p heads, a node for each."""
         arrays = (jnp.asarray(a) for a in (self.variances, self.weights, self.groups))
         return _drawn(key, *arrays, count, self.inner, self.outer)
 

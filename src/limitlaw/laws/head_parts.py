@@ -91,9 +91,7 @@ def _mixture_in_jax(
 def _of_weight(
     S: HeadArray, W: HeadArray, tilt: HeadNumber | float, constant: HeadNumber | float
 ) -> HeadPart:
-    """The mixture of those S > 0 that have weight; inside JAX of all, since weights of 0 may have
-    a slope.
-    """
+    """The mixture of those S > 0 that have weight; of all inside JAX, for slopes at weight 0."""
     xp, there = jnp if is_traced(S, W) else np, S > 0
     if xp is np:
         size = np.abs(W)

@@ -66,9 +66,7 @@ class Central:
 
 @dataclasses.dataclass(frozen=True)
 class ImageMoment:
-    """E (φ(Y)/s)^k for each entry, by the rule of a normal `wider` than Y, since far tails matter
-    to high powers.
-    """
+    """E (φ(Y)/s)^k by entries; its rule is a `wider` normal's, as powers need far tails."""
 
     phi: Nonlinearity
     rule: NormalRule
@@ -273,9 +271,7 @@ class ImageRules:
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """The points at which φ is known not to be smooth, also where its branches are not
-        known.
-        """
+        """The points at which φ is known not to be smooth, also if its branches are unknown."""
         return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
 
     @property
@@ -320,9 +316,7 @@ class ImageRules:
         return closely if self.share < 1 else between
 
     def wave(self, t: Array) -> tuple[Quantity, int]:
-        """E e^{itφ(Y)}, and the number of intermediate numbers that it takes: closed where φ is
-        straight, else by nodes.
-        """
+        """E e^{itφ(Y)}, closed if φ is straight, else by nodes; and the numbers that it holds."""
         pieces = straight_pieces(self.phi)
         if pieces:
             return StraightCf(self.phi, pieces), 32
@@ -339,9 +333,7 @@ class ImageRules:
         return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
-        """The nodes that the fastest oscillations of e^{itφ} take, as far as they are not
-        integrated in closed form.
-        """
+        """The nodes for the fastest waves of e^{itφ}, as far as these are not closed forms."""
         if self.traced or is_traced(t):
             return TRACED_NODES // (8 if self.moments.breaks else 1)
         turns = min(self.sd, NAMED_CUTS[-1] / REACH) if straight_far_out else self.sd

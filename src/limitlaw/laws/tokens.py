@@ -1,6 +1,4 @@
-"""The joint law of several outputs whose single entries have laws of their own, often to many
-digits.
-"""
+"""The joint law of outputs whose single entries have laws of their own, to many digits."""
 
 import math
 from collections.abc import Callable

@@ -35,9 +35,7 @@ class Positions(Protocol):
         """Queries or keys (…, tokens), rotated by their positions."""
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
-        """Scores (…, heads, s, t), with a bias by positions; of grouped queries (…, groups,
-        queries, s, t).
-        """
+        """Scores (…, heads, s, t), grouped (…, groups, queries, s, t), biased by positions."""
 
 
 @dataclasses.dataclass(frozen=True)

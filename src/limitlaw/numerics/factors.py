@@ -101,9 +101,7 @@ def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
 
 @jax.custom_batching.custom_vmap
 def everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Is it true of all entries that are vmapped together? There is one answer, so that a branch
-    stays a branch.
-    """
+    """Is it true of all entries that are vmapped together? So a branch stays a branch."""
     return true
 
 
@@ -118,9 +116,7 @@ def _triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The factors by both methods, each of which has a derivative; where Cholesky's is not taken
-    it is that of I.
-    """
+    """The factors by both methods, with derivatives; where Cholesky's is not taken it is I's."""
     scale, C = _correlations(K)
     regular = _is_regular(cholesky(lax.stop_gradient(C)))
     L = cholesky(jnp.where(regular, C, jnp.eye(K.shape[-1], dtype=K.dtype)))
@@ -305,9 +301,7 @@ def eigen_factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]
 
 
 def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarray]:
-    """L⁻¹ and log det L for each Cholesky factor L, and which covariances are singular to
-    rounding.
-    """
+    """L⁻¹ and log det L of Cholesky factors, and which covariances are singular to rounding."""
     m = covariance.shape[-1]
     sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
     scale = jnp.where(sd > 0, sd, 1)

@@ -83,9 +83,7 @@ def panel_edges(
 
 
 def _far_edges(c: Float[Array, "places ..."]) -> Float[Array, "edges ..."]:
-    """Edges behind the first place c > OUT, where the density falls like e^{−c(x − c)}; at LIMIT
-    where there is none.
-    """
+    """Edges behind the first c > OUT, where e^{−c(x − c)} is the decay; LIMIT if none is."""
     first = jnp.min(jnp.where(c > OUT, c, jnp.inf), axis=0, initial=jnp.inf)
     behind = first + FAR_STEPS[(slice(None),) + (None,) * first.ndim] / first
     return jnp.where(jnp.isfinite(first), jnp.minimum(behind, FAR), LIMIT)
@@ -123,9 +121,7 @@ def integrate(
 def _on_panel(
     f: RealFunction, a: Reals, b: Reals, rules: tuple[int, ...]
 ) -> tuple[list[Reals], Reals]:
-    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first; f is called
-    once.
-    """
+    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx; f is called once."""
     nodes, weights = zip(*map(np.polynomial.legendre.leggauss, rules), strict=True)
     axes = (slice(None),) + (None,) * a.ndim
     half = 0.5 * (b - a)
@@ -194,9 +190,7 @@ def _size_of_terms(values: Reals, w: Floats) -> Reals:
 def disc(
     step: float, radius: float
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """The trapezoidal rule for the standard normal density in the plane: nodes (x, y) of a square
-    grid in a disc, and weights.
-    """
+    """The trapezoidal rule of N(0, I) in the plane: nodes (x, y) on a disc's grid, weights."""
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
     x, y = (a.ravel() for a in np.meshgrid(grid, grid))
     inside = x * x + y * y <= radius**2
@@ -244,9 +238,7 @@ def on_a_grid(
 
 
 def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float = 9.5) -> Reals:
-    """An estimate of E |f(x, y)| of two independent standard normals outside a disc, infinite if f
-    overflows.
-    """
+    """An estimate of E |f(x, y)|, x, y ~ N(0, 1), outside a disc; infinite if f overflows."""
     r = radius * np.array([1.0, 1.2, 1.5, 2.0, 3.0, 4.0])
     angle = 2 * np.pi * np.arange(16) / 16
     axes = (slice(None),) + (None,) * ndim
@@ -262,7 +254,5 @@ def largest(error: Reals) -> Float[Array, ""]:
 
 
 def otherwise(good: Bool[Array, ""], value: T, better: Callable[[], T]) -> T:
-    """`value` where `good`, else better(), which is computed only then, except under
-    `jax.vmap`.
-    """
+    """`value` where `good`, else better(), computed only then (but under `jax.vmap`)."""
     return jax.lax.cond(good, lambda: value, better)

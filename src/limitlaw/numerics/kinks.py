@@ -34,9 +34,7 @@ class CannotLook(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Kink:
-    """A point where φ is not smooth: φ(at+) − φ(at−) = `jump`,
-    φ'(at+) − φ'(at−) = `slope_jump`.
-    """
+    """A point where φ is not smooth: φ jumps there by `jump`, φ' by `slope_jump`."""
 
     at: float
     jump: float = 0.0
@@ -124,9 +122,7 @@ def located(
 
 
 def _roundest(l: HostReals, r: HostReals) -> HostReals:
-    """The shortest decimal among the numbers within rounding of each interval, which is where a
-    function was cut.
-    """
+    """The shortest decimal within rounding in each interval: there a function was cut."""
     ulps = np.arange(-4, 5)
     near = r[:, None] + ulps * np.spacing(r)[:, None]
     near[(l <= 0) & (r >= 0)] = 0.0

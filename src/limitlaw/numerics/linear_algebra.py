@@ -71,9 +71,7 @@ def _by_panels(S: Float[Array, "*batch m b"], first: LoopIndex) -> Float[Array, 
 
 
 def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]:
-    """L^{-1} for L Lᵀ = D: each step of Gauss's elimination divides by the root of its pivot, and
-    acts on I as well.
-    """
+    """L^{-1} for L Lᵀ = D: Gaussian elimination, by roots of pivots, applied to I as well."""
     b = D.shape[-1]
     both = jnp.concatenate([D, jnp.broadcast_to(jnp.eye(b, dtype=D.dtype), D.shape)], axis=-1)
     row = jnp.arange(b)
@@ -105,9 +103,7 @@ def inner(a: Float[np.ndarray, "N d"], b: Float[np.ndarray, "N k"]) -> Float[np.
 
 
 def diagonal(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m"]:
-    """The diagonal K_ii; of a single number it is a plain slice, which compiles faster than
-    indices.
-    """
+    """The diagonal K_ii; of a single number a plain slice, which compiles faster."""
     return K[..., 0] if K.shape[-1] == 1 else jnp.diagonal(K, axis1=-2, axis2=-1)
 
 

@@ -150,9 +150,7 @@ def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Discrete:
 
 
 def are_summable(v: Floats, w: Floats) -> bool:
-    """Has the law so few nodes that `mean_of` takes a second? It has not over very many
-    octaves.
-    """
+    """Has the law so few nodes (octaves) that `mean_of` takes a second?"""
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 

@@ -70,9 +70,7 @@ def series(x: Reals, coefficients: list[float]) -> Reals:
 
 
 def ndtri(q: ArrayLike) -> Reals:
-    """The quantile of N(0, 1): SciPy's on the host, JAX's where q is traced, which takes seconds
-    to compile.
-    """
+    """The quantile of N(0, 1): SciPy's, or JAX's, slow to compile, where q is traced."""
     if is_traced(q):
         return jax.scipy.special.ndtri(q)
     from scipy.special import ndtri as on_host
@@ -89,9 +87,7 @@ def _scaled(a: Reals) -> Reals:
 
 @jax.custom_jvp
 def ndtr(z: Floats) -> Reals:
-    """Φ(z), to 1e-14 in relative terms (2e-13 at z = −37), on a CPU some ten times as fast as
-    jax.scipy's.
-    """
+    """Φ(z), relatively to 1e-14 (2e-13 at −37), ten times as fast as jax.scipy's on a CPU."""
     a = jnp.abs(z)
     tail = _scaled(a) * jnp.exp(-0.5 * a * a)
     return jnp.where(z > 0, 1 - tail, tail)
@@ -106,9 +102,7 @@ def _derivative(primals: tuple[Floats], tangents: tuple[Floats]) -> tuple[Reals,
 
 @jax.custom_jvp
 def log_ndtr(z: Floats) -> Reals:
-    """log Φ(z) to 1e-14 in relative terms, at any depth: Φ(−10⁴) underflows, its logarithm −5·10⁷
-    does not.
-    """
+    """log Φ(z), relatively to 1e-14 also where Φ(z) underflows: −5·10⁷ at −10⁴."""
     a = jnp.abs(z)
     scaled = _scaled(a)
     above, below = jnp.log1p(-scaled * jnp.exp(-0.5 * a * a)), jnp.log(scaled) - 0.5 * a * a

@@ -49,9 +49,7 @@ ROUNDING_ON_PLANE = 1e-13
 
 @dataclasses.dataclass(frozen=True)
 class JointNormal:
-    """The joint law of (u, v): means, deviations, correlation ρ and s² = Var(v | u), all of one
-    shape.
-    """
+    """The joint law of (u, v): means, deviations, correlation ρ, and s² = Var(v | u)."""
 
     m_u: Reals
     m_v: Reals
@@ -194,9 +192,7 @@ def _over_kinks(
 def inner_mean(
     psi: Nonlinearity, e: int, care: Care = VALUE_ONLY
 ) -> Callable[[Reals, Reals], ValueAndError]:
-    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²), and its error: the closed form of ψ, differentiated in μ,
-    or else a quadrature.
-    """
+    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²), and its error: a closed form's slopes, or quadrature."""
     if psi.mean is not None:
         closed = mean_form(psi, e)
 

@@ -85,9 +85,7 @@ class Chunk:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """The versions that numbers depend on besides settings: packages, Python, a hash of limitlaw's
-    source.
-    """
+    """The versions that numbers depend on: packages, Python, a hash of limitlaw's source."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         **found,
@@ -97,9 +95,7 @@ def versions() -> dict[str, str]:
 
 
 def plain(name: str, values: object) -> np.ndarray:
-    """`values` as an array of float64, int64 or text; nothing is converted, since a float32 is a
-    mistake.
-    """
+    """`values` as float64, int64 or text, none converted: a float32 is a mistake."""
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
         raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
@@ -112,9 +108,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def _source_hash() -> str:
-    """A hash that changes with any line that numbers depend on, so that chunks of older code are
-    not used.
-    """
+    """A hash of the lines that numbers depend on: chunks of older code are not used."""
     root = pathlib.Path(__file__).parents[1]
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     computing = [

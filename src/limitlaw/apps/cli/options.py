@@ -1,6 +1,4 @@
-"""The options of a command as fields of a dataclass: Typer reads them, and the command gets the
-dataclass.
-"""
+"""A command's options as fields of a dataclass, which Typer reads and the command is given."""
 
 import dataclasses
 import functools

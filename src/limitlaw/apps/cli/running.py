@@ -64,9 +64,7 @@ def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
 
 
 def check(name: str, seed: int, jobs: int | None, cluster: str | None = None) -> None:
-    """Refuse impossible options of a command that runs experiments, before anything heavy is
-    loaded.
-    """
+    """Refuse impossible options of a command that runs experiments, before any heavy import."""
     if seed < 0:
         raise ValueError(f"--seed must not be negative, got {seed}")
     check_workers(jobs, cluster)
@@ -81,9 +79,7 @@ def outcome(
     jobs: int | None,
     cluster: str | None = None,
 ) -> "tuple[Outcome, int]":
-    """The tables and claims of some experiments, and the number of workers; pictures are drawn as
-    tables come.
-    """
+    """Tables and claims of some experiments, and the number of workers; it draws pictures, too."""
     from limitlaw.apps.paper.reproduce import Listener, reproduce, totals
     from limitlaw.runs.executors import workers_of
 

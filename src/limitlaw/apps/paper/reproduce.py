@@ -1,6 +1,4 @@
-"""From experiments to tables: all chunks are in one queue, so that no core waits between
-figures.
-"""
+"""From experiments to tables: all chunks are in one queue, so no core waits between figures."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,9 +14,7 @@ from limitlaw.runs.disk import make_folder
 
 
 class Outcome(NamedTuple):
-    """Tables by name, the claims, the number of chunks, and how many of these came from an earlier
-    run.
-    """
+    """Tables by name, claims, the number of chunks, and how many of them an earlier run made."""
 
     tables: dict[str, Table]
     claims: Table

@@ -1,6 +1,4 @@
-"""One rule for each instruction: an array for each value, with all coordinates in a last, hidden
-axis.
-"""
+"""A rule for each instruction: arrays of values with all coordinates in a last, hidden axis."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -103,9 +101,7 @@ def _dot(draw: DenseDraw, value: Value, op: core.Dot) -> Labelled:
 
 
 def inner(q: Labelled, k: Labelled) -> Labelled:
-    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes, for all pairs along
-    others.
-    """
+    """Σ_α q_α k_α over the hidden axis: by entry along common axes, by pairs along others."""
     axes = union(q.axes, k.axes)
     if set(q.axes) == set(k.axes):
         return Labelled((q.laid(axes) * k.laid(axes)).sum(axis=-1), axes)

@@ -1,6 +1,4 @@
-"""Many draws of a program at infinite width, whose latent variables are a scrambled Sobol
-sequence: the same at every call.
-"""
+"""Draws at infinite width, from a scrambled Sobol sequence: the same at every call."""
 
 import dataclasses
 import functools
@@ -206,9 +204,7 @@ class Batches:
 
 
 def with_normals_matched(table: Any, df: Any) -> Any:
-    """Nodes of heads, with normals shifted and scaled to mean 0 and covariance I; None if there
-    are none.
-    """
+    """Nodes of heads, normals mapped to mean 0 and covariance I; None if there are none."""
     if not len(df):
         return None
     normal = np.isinf(df)

@@ -30,9 +30,7 @@ class Integrals:
     def moment(
         self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
     ) -> Labelled:
-        """The Gaussian moment of that name, entry by entry, with its error added if integrals are
-        inflated.
-        """
+        """The Gaussian moment of that name, by entries, plus its error if these are inflated."""
         given = [x for part in numbers for x in part.values()]
         known = [x for x in arguments if x is not None]
 
@@ -48,9 +46,7 @@ class Integrals:
         return elementwise(value, *given, *known)
 
     def take_note_of(self, others: "Integrals") -> None:
-        """Take over the flags of integrals that were computed elsewhere: in an iteration of a
-        loop.
-        """
+        """Take over the flags of integrals that an iteration of a loop computed."""
         self.quadrature |= others.quadrature
         self.unsure |= others.unsure
 

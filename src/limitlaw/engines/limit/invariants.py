@@ -15,9 +15,7 @@ Invariant = tuple[Any, ...]  # the name of an invariant: the quantity, and the v
 
 
 class Invariants:
-    """Loop-invariant quantities by name: those that are `known`, and those that were `asked` for
-    by quantities that are drawn.
-    """
+    """Invariants of a loop by name: those `known`, and those `asked` for by what is drawn."""
 
     def __init__(
         self, random: Container[Value], known: Mapping[Invariant, Any] | None = None

@@ -240,9 +240,7 @@ class LimitLoop:
     # --- as arrays -------------------------------------------------------------------------------
 
     def _packed(self, state: LoopState) -> Any:
-        """The state without what no iteration changes: means that are zero, and laws of vectors
-        outside.
-        """
+        """The state without what stays: means that are zero, and laws of vectors outside."""
         laws = []
         for part in self.passing.parts:
             law = state.laws[part.dim]

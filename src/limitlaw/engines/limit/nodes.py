@@ -68,9 +68,7 @@ class Joint:
     def regression(
         self, item: object, inner: Callable[[Any, Any], Any] | None = None
     ) -> Float[Array, "*copies m r"]:
-        """Coordinates of a batch on the axes so far, from its inner products with the batches that
-        are placed.
-        """
+        """Coordinates of a batch on the axes so far, from inner products with placed batches."""
         return _regressed(self._L, self._exists, self._on_placed(item, inner))
 
     def _on_placed(

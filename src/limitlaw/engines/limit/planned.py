@@ -1,6 +1,4 @@
-"""A program at infinite width with its numbers, by the plan of its structure: it can be followed
-at any points.
-"""
+"""A program at infinite width with its numbers: it can be followed at any points."""
 
 import functools
 from collections.abc import Sequence
@@ -91,9 +89,7 @@ class Planned:
         return type(self)(self._asked, self.reading, inflated=True)
 
     def without_derivatives(self: LikePlanned) -> LikePlanned:
-        """The same program with plain numbers, so that they can be looked at; inside `jit` or
-        `vmap` they stay traced.
-        """
+        """The same program with plain numbers to look at; inside `jit`, `vmap` they are traced."""
         if not self.traced:
             return self
         plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)

@@ -1,6 +1,4 @@
-"""Beyond the paper: heads of fixed dimension, as Transformers have, compared with the n ×
-n limit.
-"""
+"""Beyond the paper: heads of fixed dimension, as in Transformers, against the n × n limit."""
 
 import math
 
