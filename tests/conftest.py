@@ -1,8 +1,10 @@
 """What all tests share: JAX in 64-bit mode, and a way to see the library's own error messages."""
 
 import gc
+import importlib.util
 import itertools
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +30,23 @@ SLOW, QUICK = (Path(__file__).with_name(f"{name}.txt") for name in ("slow", "qui
 _count = itertools.count()
 _allowed: list[float] = [MOST_BYTES]
 UNCHECKED = {"adversary", "explore", "paper", "phi", "studies", "torch"}
+ARRAYS = re.compile(r"^from (jaxtyping|limitlaw\.numerics) import", re.MULTILINE)
+
+
+def _with_arrays() -> list[str]:
+    """The modules of limitlaw that annotate arrays. What the others say of their arguments mypy
+    checks; at run time it would be a third of a test that compiles many programs.
+    """
+    spec = importlib.util.find_spec("limitlaw")
+    assert spec is not None
+    assert spec.origin is not None
+    root = Path(spec.origin).parent
+    files = [file for file in root.rglob("*.py") if file.name != "__init__.py"]
+    names = {f: ".".join(f.relative_to(root.parent).with_suffix("").parts) for f in files}
+    return [names[f] for f in files if ARRAYS.search(f.read_text(encoding="utf-8"))]
+
+
+jaxtyping.install_import_hook(_with_arrays(), "beartype.beartype")
 
 
 def pytest_configure(config: pytest.Config) -> None:
