@@ -216,13 +216,6 @@ class Sobol:
         if len(recipe):
             self.sobol = qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng)
 
-    def move_to(self, start: int) -> None:
-        """Go on with point `start` of this scrambling, for at most `MOST_DIMENSIONS`."""
-        if self.sobol is not None:
-            self.sobol.reset()
-            if start:
-                self.sobol.fast_forward(start)
-
     def take(self, count: int) -> Float[np.ndarray, "count dimensions"]:
         """The next `count` points, as normals and χ variables."""
         if self.sobol is None:
