@@ -161,10 +161,9 @@ def non_negative_number(name: str, value: object) -> Any:
 
 
 def covariance(name: str, value: object, size: int) -> Any:
-    """`value` as a symmetric positive semi-definite size × size matrix; a number c stands for c·I.
+    """`value` as a symmetric positive semi-definite size × size matrix; c stands for c·I.
 
-    Rounding is tolerated, also that of single precision: asymmetry and negative eigenvalues up to
-    1e-7 of the largest entry in modulus.
+    Asymmetry and negative eigenvalues up to 1e-7 of the largest entry are rounding.
     """
     matrix = real_array(name, value)
     if matrix.ndim == 0:

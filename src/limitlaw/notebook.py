@@ -1,7 +1,5 @@
-"""Tables and small curves for notebooks and terminals, in the reader's own colours, light or dark.
-
-Colours are inherited (`currentColor`), every text is escaped, and nothing is loaded from
-elsewhere.
+"""Tables and small curves for notebooks and terminals, in the reader's colours (`currentColor`);
+every text is escaped, and nothing is loaded from elsewhere.
 """
 
 import html

@@ -1,7 +1,5 @@
-"""A line of progress on standard error, and a way to stop a calculation before its end.
-
-Where a person watches, in a terminal or a notebook, the line changes in place; where standard
-error goes into a file or a pipe, a new line is written every ten seconds.
+"""A line of progress on standard error, which changes in place in a terminal or notebook, else a
+new one every ten seconds; and a way to stop a calculation before its end.
 """
 
 import contextlib
@@ -64,10 +62,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(label: str) -> Iterator[Watch]:
-    """A context for a calculation that shows its progress. Where a person watches, the line
-    appears after a second and is wiped at the end.
-
-    A calculation inside another one writes to the line of that; in another thread it stays silent.
+    """A context for a calculation that shows its progress where a person watches, from the first
+    second to its end, on the line of one that it is inside of; silent in another thread.
     """
     global _current
     if _current is not None and _current.thread == threading.get_ident():

@@ -15,10 +15,8 @@ UNSURE = np.zeros(1, bool)
 
 
 def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs, with constants in place of every softmax of which all rows that are needed
-    see a single token.
-
-    Their scores need not be drawn then. Blocks of loops are left as they are.
+    """The same outputs with constants for softmaxes whose rows each see a single token, so that
+    their scores need not be drawn; blocks of loops stay as they are.
     """
     values = [output.value for output in outputs]
     if not any(_single(v).any() for v in ancestors(values)):

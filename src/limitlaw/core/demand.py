@@ -207,10 +207,8 @@ class _Rewriter:
             self.absorbed.update(between)
 
     def _makes_fewer(self, value: Value, op: Contract, axes: Axes) -> bool:
-        """Does Σ a x, as far as it is needed, have fewer vectors than x, which has these axes?
-
-        With as many vectors M x is better made first: its coefficients then have no more columns
-        than M has rows of the other kind, those of Σ a x as many as there are x.
+        """Does Σ a x, as far as it is needed, have fewer vectors than x? Else M x is better made
+        first: its coefficients have no more columns.
         """
         assert op.a is not None
         wanted = self.wanted.get(value, {})

@@ -41,11 +41,10 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Family:
-    """Independent random matrices, rows × cols, one for each entry of `layout`, with entries
-    i.i.d. N(0, std²/cols).
+    """Independent random matrices, rows × cols, one for each entry of `layout`, entries N(0,
+    std²/cols).
 
-    A vector that has an axis of the family meets a matrix of its own at each entry. `std`
-    broadcasts to `layout`.
+    Vectors with an axis of the family meet a matrix of their own at each entry.
     """
 
     layout: Layout
@@ -141,11 +140,8 @@ class Instruction:
         return None
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """The axes of its result along which an entry of the result may need other entries of what
-        it reads: all of them, if nothing else is known.
-
-        A cumulative sum mixes the axis it goes along. Along any other axis entry i is made of
-        entries i on that axis.
+        """The axes of its result along which an entry may need other entries of what it reads:
+        all, if nothing is known; of a cumulative sum, the axis that it goes along.
         """
         return frozenset(axes)
 
@@ -210,10 +206,8 @@ def _renewed(content: object, new: Mapping[object, object]) -> object:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear(Instruction):
-    """Vectors that are linear combinations of vectors, given numbers; on numbers it acts in the
-    same way.
-
-    Engines need to know no more of it than what it does to arrays.
+    """A linear combination of vectors, given numbers (or the same of numbers); engines need only
+    know what it does to arrays.
     """
 
     linear: ClassVar[bool] = True

@@ -47,11 +47,8 @@ def terms_of(value: Value) -> list[Value]:
 
 
 def has_pole(y: Value, dimension: Callable[[Dim], int | float]) -> bool:
-    """Is the density of one number y = W u infinite at 0: is u, Gaussian given what comes before,
-    a single number?
-
-    Given u it is N(0, u²), and E |u|^{−1} = ∞; with two numbers, or two heads, the density is
-    finite.
+    """Is the density of y = W u infinite at 0, u being a single number, Gaussian given what comes
+    before? Then y ~ N(0, u²) and E |u|^{−1} = ∞; with two numbers or heads it is finite.
     """
     terms = terms_of(y)
     if len(terms) != 1 or terms[0].axes or not isinstance(terms[0].instruction, MatMul):

@@ -66,10 +66,8 @@ def _applied(
     numbers: Mapping[Value, Any],
     apart: Collection[Axis],
 ) -> Covariance | None:
-    """Cov(v, w) for any linear instruction, by applying it to the left side of the covariances.
-
-    All entries are written out but along the axes `apart`, which the instruction does not mix;
-    pairs of these that all blocks have are kept.
+    """Cov(v, w) for any linear instruction, by applying it to the left of the covariances, written
+    out but along the axes `apart`, which it does not mix.
     """
     known = [set(block.pairs) for block in read.values() if block is not None]
     if not known:

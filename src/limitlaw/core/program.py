@@ -216,10 +216,8 @@ def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[
 
 
 def without_numbers(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs with only shapes in their slots: what a function that is compiled for their
-    structure may keep.
-
-    Reading a slot then raises, rather than using the numbers of one program for all.
+    """The same outputs with shapes in their slots, for functions compiled for the structure:
+    reading a slot raises, rather than using one program's numbers for all.
     """
 
     def alone(array: Any) -> ShapeAlone:

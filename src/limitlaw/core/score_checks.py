@@ -89,10 +89,8 @@ def _fresh(
     other_term: Value,
     through_numbers: bool,
 ) -> bool:
-    """Is `term` W x, with no member of W that made it among the ancestors of x or of the other
-    term?
-
-    Or is it a centred initial vector that is independent of the other factor?
+    """Is `term` W x, with no member of W that made it behind x or the other term; or a centred
+    initial vector that is independent of the other factor?
     """
     op = term.instruction
     if isinstance(op, Initial):

@@ -24,10 +24,8 @@ SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "c
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A Transformer on tokens whose kernel is (1 − correlation) I + correlation.
-
-    `hidden` is the MLP's multiple of n, 0 for none. All other settings have the names of
-    `nn.transformer`.
+    """A Transformer on tokens of kernel (1 − correlation) I + correlation; `hidden` is the MLP's
+    multiple of n, 0 for none, and the rest are settings of `nn.transformer`.
     """
 
     depth: int = 12

@@ -116,10 +116,8 @@ def solve(
 
 
 def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
-    """The root with as many draws as its error in ln c takes to fall below `goal`, and their
-    number.
-
-    It is found with one batch first, then with more, each time from the last root.
+    """The root with as many draws as an error in ln c below `goal` takes, and their number: found
+    with one batch, then with more, each time from the last root.
     """
     start, precision, draws = time.monotonic(), SHORT * goal, 1
     while True:
@@ -144,10 +142,8 @@ def _seconds(drawn: "DrawnStatistic", draws: int, more: int, start: float) -> fl
 
 
 class DrawnStatistic:
-    """The statistic of every draw as a function of x = ln c, with the same draws at every x.
-
-    `together` draws are computed at a time; there are at most `most`, and at least `least` are
-    needed.
+    """The statistic of every draw as a function of x = ln c, with the same draws at every x:
+    `together` at a time, at most `most`, at least `least`.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
-"""Statistics of a layer: f(kernel, scores), read off each draw, and their summary over many draws.
-
-K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked), A
-= softmax(p).
+"""Statistics of a layer, f(K, p) of the kernel behind it and of its scores (−∞ where masked), A =
+softmax(p), and their summaries over draws.
 """
 
 import dataclasses
@@ -238,11 +236,10 @@ KL_DRAWS, KL_POINTS = 4096, 400
 def kl_from_gaussian(
     v: Float[np.ndarray, "draws layers tokens"], replicates: Replicates, dim: int | float
 ) -> Column:
-    """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a
-    mixture.
+    """KL(law of the last token's coordinate ‖ Gaussian of equal variance), by quadrature.
 
-    Bias and error of a mixture over draws: a jackknife over groups of them. NaN in fewer than four
-    dimensions, where the density of a coordinate of a uniform direction jumps.
+    Its bias and error are jackknifed over groups of draws. NaN below four dimensions, where a
+    coordinate's density jumps.
     """
     if dim < 4:
         return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))

@@ -249,10 +249,8 @@ def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
 
 
 def of_maximum(relative: float) -> Resolution:
-    """A resolution for max |d|: what a panel's polynomial leaves out of it, and the most that it
-    may leave out.
-
-    Only panels that may hold the maximum count.
+    """A resolution for max |d|: what a panel's polynomial, if it may hold the maximum, leaves out
+    of it, and the most that it may leave out.
     """
 
     def tails(

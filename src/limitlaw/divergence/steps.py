@@ -17,11 +17,9 @@ SMOOTH_TOLERANCE = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class SteppedDifference:
-    """d = F_p − F_q on cells between neighbouring points, at both ends and in the middle; d is
-    continuous inside a cell.
+    """d = F_p − F_q on cells between neighbouring points, inside which it is continuous.
 
-    Cells are much smaller than the panels of a smooth F: integrals are by Simpson's rule, and by
-    straight lines where d changes sign.
+    Cells are small: Simpson's rule serves, and straight lines where d changes sign.
     """
 
     points: Float[np.ndarray, " points"]

@@ -34,11 +34,9 @@ Levels = Float[np.ndarray, " z"]
 
 @compared
 def wasserstein2(p: Law, q: Law) -> Divergence:
-    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q, of laws of one number; samples and atoms
-    are allowed.
+    """W₂ = min √E (X − Z)² over pairs X ~ p, Z ~ q of one number; samples and atoms are allowed.
 
-    The noise of a sampled law enters squared, and is subtracted as for `kl`: where W₂ is below the
-    noise it is 0.
+    The noise of a sampled law is subtracted, as for `kl`: W₂ is 0 below it.
     """
     check_numbers("wasserstein2", p, q)
     if p is q:

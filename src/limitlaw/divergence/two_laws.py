@@ -18,10 +18,8 @@ MOST_SPREAD = 0.9  # a larger relative error of a density is taken to be this la
 def relative(
     lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
 ) -> Float[np.ndarray, "*t x"]:
-    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s) with s = log q − log p, and q
-    where p ≪ q.
-
-    It is 0 where p and q underflow, and ∞ where q = 0 < p.
+    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s), s = log q − log p; q where p ≪
+    q, 0 where both underflow, ∞ where q = 0 < p.
     """
     lp, lq = np.broadcast_arrays(lp, lq)
     p, q = np.exp(lp), np.exp(lq)
@@ -64,10 +62,8 @@ def hellinger(
 
 @dataclasses.dataclass(frozen=True)
 class TwoLaws:
-    """Two laws in blocks, and the integrand: a `function` of log p and log q that is ≥ 0 and
-    homogeneous of degree 1 in p and q.
-
-    Rows are the log densities of the blocks of p, then those of q.
+    """Two laws in blocks and a `function` ≥ 0 of log p and log q, homogeneous of degree 1 in p and
+    q; rows are log densities of p's blocks, then q's.
     """
 
     p: InBlocks

@@ -116,11 +116,8 @@ def check_bytes(count: int) -> None:
 
 
 def reached(watch: Watch, done: int, total: int, known: float | None = None) -> None:
-    """Note that `done` steps of `total` are finished, and refuse the rest if it would take too
-    long.
-
-    That is judged by the pace of the first steps, once they have taken `known` seconds (by default
-    `BUDGET.known`).
+    """Note that `done` steps of `total` are finished, and refuse the rest if at the pace of the
+    first `known` seconds (by default `BUDGET.known`) it would take too long.
     """
     watch.reached(done, total)
     elapsed, whole = watch.pace()

@@ -33,10 +33,8 @@ LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
 
 
 class Compiled:
-    """`jax.jit(function)`, kept as `function`, which is refused where it takes too much
-    (`bounds`).
-
-    `called_rarely`: it is called only a few times once it is compiled.
+    """`jax.jit(function)`, refused where it takes too much (`bounds`); `called_rarely`: it is
+    called a few times once compiled.
     """
 
     def __init__(self, function: Callable[..., Any], called_rarely: bool = False) -> None:

@@ -54,10 +54,7 @@ class CoupledVariances(NamedTuple):
 @methods_in_float64
 class Coupled:
     """One output number y, Gaussian with mean 0 given its latent variables, at any width n and in
-    the limit.
-
-    Fixed dimensions stay what they are, so that the limit is the one at fixed head dimension where
-    there is one. Safe to use from several threads, which share what is compiled.
+    the limit; fixed dimensions stay. Threads may share it, and what is compiled.
     """
 
     def __init__(self, y: Written) -> None:
@@ -110,10 +107,8 @@ class Coupled:
         return _batched(draw, rule.program.batch, draws)[0]
 
     def _rule(self, width: int) -> "_Rule":
-        """How draws at this width are computed.
-
-        Where there are no coordinates, one program compiled for a very large width serves all
-        widths.
+        """How draws at this width are computed; without coordinates, by a program that is compiled
+        once, for a very large width.
         """
         with self._lock:
             if width not in self._rules:

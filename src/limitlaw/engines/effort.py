@@ -120,10 +120,8 @@ class Pace:
         self._look_at, self._least = 1.0, BUDGET.few if error else BUDGET.least
 
     def reached(self, drawn: int, found: Callable[[], Drawn] | None = None) -> bool:
-        """Note that `drawn` draws, which `found()` gives, are finished; says whether that lowered
-        the number of draws.
-
-        The first call starts the clock, since the draws before it waited for a compiler.
+        """Note that `drawn` draws, which `found()` gives, are finished: does that lower the number
+        of draws? The first call, behind a compiler, starts the clock.
         """
         now = time.monotonic()
         if self._clock is None:

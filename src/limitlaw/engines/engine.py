@@ -165,10 +165,8 @@ def softmax(p: Array, visible: Array | None = None) -> Array:
 
 
 def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
-    """f(p), for a function f of the last two axes that leaves those in front alone.
-
-    Large matrices are treated one after the other, so that the memory which f needs is that for
-    one.
+    """f(p), for an f of the last two axes: large matrices one after the other, so that f needs the
+    memory for one.
     """
     lead, matrix = p.shape[:-2], p.shape[-2:]
     if math.prod(matrix) < LARGE_MATRIX or math.prod(lead) == 1:
@@ -181,10 +179,8 @@ def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
 
 
 class Cache(Generic[Kept]):
-    """At most `most` results, with no more than `largest` compiled equations in all.
-
-    The one that was not asked for the longest is dropped first, and gives its memory back. Safe to
-    use from threads.
+    """At most `most` results, with at most `largest` compiled equations in all; the least recently
+    used is dropped first. Threads may share it.
     """
 
     def __init__(self, most: int, largest: int | float = math.inf) -> None:

@@ -122,10 +122,8 @@ def _functions(equation: Any) -> Iterator[Any]:
 
 
 def _seconds_inside(name: str, equation: Any, parts: list[float]) -> float:
-    """The seconds of an equation that calls functions.
-
-    Loops count several times; of several branches the cheapest that does something counts, since
-    others are for what seldom happens.
+    """The seconds of an equation that calls functions; loops count several times, and of branches
+    the cheapest that does something, as others are for what seldom happens.
     """
     if name == "cond":
         return min(filter(None, parts), default=0.0)

@@ -41,10 +41,8 @@ def law_given(
     effort: str = "",
     seed: Any = 0,
 ) -> Law:
-    """The law of outputs that are N(mean, covariance) given the draw; draws are in front of both
-    arrays.
-
-    `seed` is for draws from the law itself.
+    """The law of outputs that are N(mean, covariance) given a draw, draws in front; `seed` is for
+    its own draws.
     """
     count = len(mean)
     points = jnp.asarray(mean).reshape(count, *last.shape)

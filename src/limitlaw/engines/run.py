@@ -105,10 +105,8 @@ def in_batches(
 
 
 def _devices() -> list[Any]:
-    """The devices of this process, or the one that the user chose.
-
-    A single device is not named (None): a function compiled for a device by name would be compiled
-    again.
+    """The devices of this process, or the user's choice; a single one is not named (None), as a
+    named device is compiled for again.
     """
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     several = jax.local_devices() if chosen is None else []

@@ -1,7 +1,5 @@
-"""The content of a picture, without a word about the library that draws it: panels of curves with
-axes and labels.
-
-Labels are text with `<i>`, `<sub>` and `<sup>`: `<i>D</i><sub>KL</sub>`.
+"""The content of a picture, whatever draws it: panels of curves with axes and labels, which are
+text with `<i>`, `<sub>` and `<sup>`.
 """
 
 from dataclasses import dataclass

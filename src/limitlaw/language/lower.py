@@ -1,8 +1,6 @@
-"""Lowering: from what a user writes to the core language, one function for each instruction (those
-on batch axes in `lower_batch_ops.py`).
+"""Lowering, from what a user writes to the core language: a function for each instruction.
 
-The order of axes, newaxis, transposes and axes of size 1 end here: a value is lowered to a core
-value and the layout of its axes, which meet by broadcasting (`broadcasting.py`).
+The order of axes, newaxis, transposes and axes of size 1 end here (`broadcasting.py`).
 """
 
 import math

@@ -191,10 +191,8 @@ class Tied:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unrolled(Op):
-    """The last of several iterations that were written one after the other, starting at x.
-
-    `turns` are the values after each iteration, `why` says why there is no loop, and `tied` is the
-    block if all iterations are the same function.
+    """The last of several iterations written in a row from x on: `turns` their values, `why` no
+    loop, and `tied` the block if all are the same function.
     """
 
     x: Value

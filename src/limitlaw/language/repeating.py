@@ -240,10 +240,8 @@ def _argument(like: Value, shape: Any) -> Value:
 
 
 def _from_outside(first: Values, second: Values, arguments: Values) -> tuple[Values, set[Matrix]]:
-    """The values and matrices from outside that a block reads.
-
-    They are what two writings of the block have in common, as far as the rest of it reads them.
-    Constants do not count: a block may make them itself.
+    """What a block reads from outside: what two writings of it have in common, as far as the rest
+    of it reads that. Constants do not count, which it may make.
     """
     one, two = ancestors(first), ancestors(second)
     common = (set(one) & set(two)).difference(arguments)

@@ -1,7 +1,5 @@
-"""Loops written out, one iteration after the other, each with matrices and initial vectors of its
-own: what gradients go through.
-
-They are not those of the loop: a program that reads both is refused (`check_with`).
+"""Loops written out, each iteration with matrices and vectors of its own, for gradients. A program
+that reads the loop, too, is refused (`check_with`).
 """
 
 import dataclasses

@@ -44,11 +44,9 @@ class Averaged(Law):
         """The law of some of the components."""
 
     def blocks(self) -> Blocks | None:
-        """The laws of 16 runs of neighbouring components, or fewer where components are few; None
-        for fewer than four runs.
+        """The laws of 16 runs of neighbouring components, or of 4 at least; else None.
 
-        The runs are of neighbours, and not of every 16th component: antithetic pairs, and points
-        of a Sobol sequence, stay together.
+        Neighbours, as antithetic pairs and points of a Sobol sequence stay together.
         """
         if self.kind != "sampled":
             return super().blocks()

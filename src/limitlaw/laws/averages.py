@@ -96,11 +96,9 @@ class Components:
         integral: Inexact[Array, "..."],
         points: Callable[[Array], AtPoints] = lambda x: x,
     ) -> Float[Array, "..."]:
-        """The standard error of ∫ f p, from what each component, of density `share`, contributes
-        to it.
+        """The standard error of ∫ f p, from what each component, of density `share`, contributes.
 
-        `weighted`: f at the nodes of a rule, times its weights. `points`: the argument of `share`,
-        from the nodes.
+        `weighted`: f times a rule's weights; `points`: `share`'s argument, from the nodes.
         """
         count = padded_size(len(nodes))  # few sizes, to compile for
         weighted = np.concatenate([weighted, np.zeros((count - len(nodes), *weighted.shape[1:]))])
@@ -248,11 +246,9 @@ def never_drawn(value: Array | float, count: int) -> Float[Array, "..."]:
 def rare_decide(
     d: Inexact[Array, "blocks ..."], value: Inexact[Array, "..."]
 ) -> Bool[Array, "..."]:
-    """May events that are too rare to be drawn decide an average?
-
-    Blocks of draws then do not deviate from it at all (by `d`), or one of them does far more than
-    all others: of normal deviations of 16 blocks the largest has `ONE_BLOCK` of their squares once
-    in a thousand times.
+    """May events that are too rare to be drawn decide an average? Blocks then do not deviate from
+    it by d, or one deviates far more than others: of 16 normal deviations the largest has
+    `ONE_BLOCK` of all squares once in a thousand times.
     """
     size = jnp.abs(d)
     largest = jnp.max(size, axis=0)

@@ -33,11 +33,9 @@ LEVELS_OF_PLACES = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-1
 
 
 class Blocks(NamedTuple):
-    """Laws p_b of independent blocks of a law's draws, with weights a_b of sum one: p = Σ_b a_b
-    p_b.
+    """Laws p_b of independent blocks of draws, with weights a_b of sum one: p = Σ_b a_b p_b.
 
-    This holds exactly where `exact` is True; else to first order in the noise, as for a sum over
-    heads whose mixing law is drawn.
+    That is to first order in the noise only where `exact` is False.
     """
 
     laws: tuple["Law", ...]
@@ -168,11 +166,8 @@ class Law(ScipyNames):
         return self._atoms()[0]
 
     def blocks(self) -> Blocks | None:
-        """This law as the average of the laws of independent blocks of its draws, whose spread
-        shows its noise.
-
-        One block, the law itself, where it is not sampled. None where it is and cannot be cut: its
-        errors are then known point by point only.
+        """This law as the average of laws of independent blocks of its draws, whose spread is its
+        noise: of itself where it is not sampled; None where it cannot be cut.
         """
         return None if self.kind == "sampled" else Blocks((self,), np.ones(1))
 
@@ -242,10 +237,8 @@ class Law(ScipyNames):
         }
 
     def sample(self, key: object, shape: int | tuple[int, ...] = UNSAID) -> Float[Array, "..."]:
-        """Independent draws, of shape `(*shape, *event)`. `key`: a JAX key or an integer seed.
-
-        Without `shape` it is one draw; an integer seed needs a shape, since sample(10) would be
-        taken for ten draws.
+        """Independent draws, of shape `(*shape, *event)`; one without `shape`. `key`: a JAX key,
+        or an integer seed, which needs a shape, as sample(10) may mean ten draws.
         """
         source = as_key(key)
         return self._sample(source, sample_shape(one_meaning(key, shape)))

@@ -113,11 +113,8 @@ def _picked(known: Any, positions: np.ndarray, shape: tuple[int, ...]) -> Any:
 
 
 class Combination(OfDraws):
-    """The law of φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape): the arguments of φ are
-    along the first axis.
-
-    Its quantities are sampled: each component of Y gives a group of draws, whose spread is the
-    error.
+    """The law of φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape), sampled: each component
+    of Y gives a group of draws, whose spread is the error.
     """
 
     def __init__(

@@ -247,10 +247,8 @@ class Expectation:
 def disagreement(
     w: Float[Array, " x"], values: Inexact[Array, "x ..."], steps: float = 1.0
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """How far the even and the odd points of a trapezoidal rule disagree, with the ends of the
-    rule and, of a fine one, with the jumps of ψ; and E |ψ|.
-
-    `steps`: the number of steps in a length over which what lies beyond the ends may fade.
+    """How far even and odd points of a trapezoidal rule disagree, with its ends and, of a fine
+    one, jumps of ψ; and E |ψ|. `steps`: those over which what lies beyond may fade.
     """
     terms = w.reshape(-1, *[1] * (values.ndim - 1)) * values
     even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
@@ -262,11 +260,9 @@ def disagreement(
 
 
 def _at_jumps(w: Float[Array, " x"], values: Inexact[Array, "x ..."]) -> Float[Array, "..."]:
-    """w |jump of ψ|, summed over its jumps: a trapezoidal rule may miss them by as much, while
-    even and odd points agree by accident.
+    """w |jump of ψ|, summed: a trapezoidal rule may miss as much while even and odd points agree.
 
-    Differences Δ^m ψ of neighbours are next to nothing where a fine rule resolves ψ, and at a jump
-    its height times binomial coefficients, of sum 2^{m−1}.
+    A jump times binomial coefficients, of sum 2^{m−1}, shows in differences Δ^m ψ of a fine rule.
     """
     away = jnp.abs(jnp.diff(values, ORDER, axis=0))
     middle = w[ORDER // 2 : len(w) - ORDER // 2]

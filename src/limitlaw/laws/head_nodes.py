@@ -87,11 +87,8 @@ class Nodes:
         return nodes, self.outer * total
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
-        """Consecutive blocks of nodes, which are independent if the nodes are: of rows where those
-        are many, else of each row.
-
-        Gives the blocks, their weights, and whether φ is linear in what is cut, and so exactly the
-        average over the blocks.
+        """Consecutive blocks of nodes, of rows where these are many, else of each row; their
+        weights; and whether φ is linear in what is cut, and so the average over blocks.
         """
         G, N = self.variances.shape
         axis = 0 if G >= count or G > N else 1
@@ -122,10 +119,8 @@ class Nodes:
 
 
 def _tilted(weights: HeadArray, e: HeadArray) -> tuple[Any, HeadArray]:
-    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis.
-
-    The logarithm keeps all its digits where it is next to nothing, too, as for a single one of
-    very many heads.
+    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis: to all digits also
+    if next to nothing, as for one of very many heads.
     """
     xp = jnp if is_traced(weights, e) else np
     middle, most = frozen((weights * e).sum(-1)), frozen(e).max(-1)
@@ -184,10 +179,8 @@ def even_moment(n: int, nodes: Nodes) -> HeadNumber:
 
 
 def kurtosis(nodes: Nodes) -> HeadNumber:
-    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), with μ_g and σ_g² the mean and variance of v/V in group g,
-    V = E v.
-
-    Squares of v itself would leave the range of floats. NaN where V = 0.
+    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² mean and variance of v/V in group g, V = E v:
+    no square of v leaves the range of floats. NaN where V = 0.
     """
     V = nodes.variance()
     V = nodes.xp.where(V > 0, V, math.nan)

@@ -1,7 +1,5 @@
-"""Quantities of one Gaussian component, written for one component and one point.
-
-A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean,
-covariance), flattened.
+"""Quantities of one Gaussian component at one point: (mean, sd) of a number, sd = 0 for a point
+mass; (mean, covariance), flattened, of a joint law.
 """
 
 import dataclasses

@@ -1,7 +1,5 @@
-"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), at one
-point; the rules of nodes that they are averaged with; and, where φ is straight (relu, leaky_relu,
-abs, clip and sign between their kinks, gelu, tanh and their kin far out), the characteristic
-function in closed form.
+"""Quantities of φ(Y) for one component Y = (mean, sd, shift of the quadrature), rules of nodes,
+and closed characteristic functions where φ is straight.
 """
 
 import dataclasses
@@ -169,10 +167,8 @@ class Piece:
 
 @functools.lru_cache(maxsize=256)
 def straight_pieces(phi: Nonlinearity) -> tuple[Piece, ...] | None:
-    """The pieces of φ between its kinks if it is a straight line on each of them, else None.
-
-    That is known of named functions from their branches, and of users' functions if all their
-    kinks are known, between which they are polynomials.
+    """The pieces of φ between its kinks if it is a straight line on each, else None: known from
+    branches, or of a user's function whose kinks, all known, are all its cuts.
     """
     kinks = sorted(kink.at for kink in phi.kinks or ())
     known = phi.branches is not None or (phi.cuts is not None and set(phi.cuts) <= set(kinks))
@@ -253,11 +249,9 @@ class StraightCf:
 
 @dataclasses.dataclass(frozen=True)
 class ImageRules:
-    """The nodes with which φ(Y) is averaged over the components of Y.
-
-    `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
-    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: the share
-    of the nodes, less than 1 for another rule to compare with.
+    """The nodes to average φ(Y) over components of Y. `known`: its branches there; `sd`: the
+    largest, unknown if `traced`; `plain`: nodes for an unknown φ; `share`: that of the nodes, less
+    than 1 for another rule.
     """
 
     phi: Nonlinearity

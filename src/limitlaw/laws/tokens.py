@@ -115,11 +115,8 @@ class Tokens(Law):
         return self.joint._atoms()
 
     def _content(self) -> Content:
-        """The mixture, and the laws of single entries where those are few; what was drawn is
-        saved, not the engine.
-
-        A loaded law takes all joint densities from the mixture, and the marginals, too, where
-        entries are many.
+        """The mixture, as drawn, and the laws of single entries where those are few; a loaded law
+        takes all else from the mixture.
         """
         count = math.prod(self.shape)
         names = [str(i) for i in range(count)] if count <= SAVED else []

@@ -60,10 +60,8 @@ def quantity(method: Callable[P, T]) -> Callable[P, T]:
 def average_of(
     psi: Any, shape: tuple[int, ...], calculation: Callable[[Psi], T], real: bool = False
 ) -> T:
-    """calculation(ψ), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
-
-    Most calculations are compiled, and need a ψ of jax.numpy; those that are not may do with
-    NumPy.
+    """calculation(ψ), which averages ψ over arrays (…, *shape), mostly compiled, with a ψ of
+    jax.numpy. `real`: ψ must not be complex.
     """
     traceable = _check(psi, (TRIED, *shape), real)
     try:

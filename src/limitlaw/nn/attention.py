@@ -117,10 +117,8 @@ def _scores(
 
 
 def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
-    """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has
-    `ndim` axes.
-
-    Where heads come in groups, a mask over (*batch, heads, s, s) is laid out as they are.
+    """A mask over (*batch, s, s), the same for all heads, as (*batch, 1, s, s); one over heads in
+    groups is laid out as these. x has `ndim` axes.
     """
     if mask is None or isinstance(mask, str):
         return mask

@@ -41,9 +41,7 @@ class Positions(Protocol):
 @dataclasses.dataclass(frozen=True)
 class Rotary:
     """Rotary embeddings (Su et al. 2021): coordinates (m, m + d/2) are rotated by
-    position·base^{−2m/d}.
-
-    `positions` are those of the tokens, by default 0, 1, ….
+    position·base^{−2m/d}, `positions` by default being 0, 1, ….
     """
 
     base: float = 10_000.0

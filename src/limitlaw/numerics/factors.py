@@ -1,8 +1,6 @@
-"""Factors of Gram matrices that may be singular: repeated tokens, more vectors than dimensions,
-zero vectors.
+"""Factors of Gram matrices that may be singular: repeated tokens, zero vectors. Batch axes lead.
 
-Everything here is differentiable, and no gradient is NaN at a singular point: a missing direction
-contributes nothing. Leading axes are batch axes.
+All are differentiable, without NaN at a singular point: a missing direction adds nothing.
 """
 
 import functools
@@ -78,11 +76,8 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 @jax.custom_jvp
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Cholesky's factor of the matrices that have one with pivots above `REGULAR`, and the pivoted
-    factor of the others.
-
-    Nothing is pivoted where no matrix needs it of all that are vmapped together: for 128 rows on a
-    CPU that is three to six times as fast.
+    """Cholesky's factor where its pivots are above `REGULAR`, else the pivoted one: of all that
+    are vmapped together none is pivoted if none needs it, on a CPU three to six times as fast.
     """
     return _by_batch(K)
 

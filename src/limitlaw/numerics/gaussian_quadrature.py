@@ -1,8 +1,5 @@
-"""Integrals against the standard normal density in one and two dimensions, elementwise over
-arrays.
-
-Node axes stand in front of the elementwise axes everywhere. Sums run in loops over nodes, so that
-memory is bounded.
+"""Integrals against the standard normal density in one and two dimensions, elementwise, node axes
+in front; sums run in loops over nodes, so that memory is bounded.
 """
 
 import dataclasses
@@ -37,11 +34,8 @@ HELD_NODES = 2**17  # numbers held at a time by `rotated`
 
 @dataclasses.dataclass(frozen=True)
 class Graded:
-    """Places c with structure of width w around them: panels end at c and at c ± w 2^j, j <
-    levels.
-
-    `c` has an axis of places in front. No panel edge lies further from c than `left` and `right`,
-    where another place takes over.
+    """Places c (an axis in front) with structure of width w: panels end at c and c ± w 2^j, j <
+    levels, no farther than `left` and `right`, where another place takes over.
     """
 
     c: Float[Array, "places ..."]
@@ -64,11 +58,10 @@ class Graded:
 def panel_edges(
     shape: tuple[int, ...], structure: Sequence[Graded], far: Sequence[Graded] = ()
 ) -> Float[Array, "edges ..."]:
-    """Edges of panels on [−LIMIT, LIMIT], cut where the integrand has structure; farther out if
-    `far` has structure there, before which the integrand may be 0.
+    """Edges of panels on [−LIMIT, LIMIT], cut where the integrand has structure; farther out for
+    `far`, before which it may be 0.
 
     Without structure they have length 2, on which ten nodes integrate the normal density to 1e-15.
-    A function that is smooth but for that structure is a good polynomial on every panel.
     """
     axes = (slice(None),) + (None,) * len(shape)
     edges = [jnp.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
@@ -207,11 +200,9 @@ def rotated(
     step: float,
     radius: float,
 ) -> Reals:
-    """E f(u)g(v) for u and v linear in two independent standard normals (x, y), of that
-    elementwise shape.
+    """E f(u)g(v), u and v linear in two independent standard normals, of that elementwise shape.
 
-    Exponentially convergent, for every correlation alike, as long as f and g are smooth on a scale
-    above `step` times the deviation. `f` and `g` take arrays of shape (nodes, *shape).
+    It converges exponentially for every correlation, if f and g are smooth on scales above `step`.
     """
     nodes = disc(step, radius)
     count = len(nodes[0])

@@ -147,11 +147,8 @@ class _Orthant:
         return _first_panels(edges, high) if self.traced and len(self.mu) > 1 else edges
 
     def _crossing(self, k: int, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
-        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax bends if u_k
-        is near its mean.
-
-        That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times
-        a normal variable.
+        """Cuts of u_i where the mean slope·(u_i − centre) of u_k given u_1, …, u_i is 0, and where
+        softmax bends if u_k is near it; its deviation is normal.
         """
         xp = self.xp
         deviation = xp.sqrt((self.C[k, i + 1 : k + 1] ** 2).sum())

@@ -26,10 +26,8 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The Cholesky factor, one block of columns after the other.
-
-    Of the columns J of a block, C[:, J] − L L[J, :]ᵀ is left after the blocks before: one product
-    of matrices, whatever the number of panels.
+    """The Cholesky factor by blocks of columns J: C[:, J] − L L[J, :]ᵀ is left after those before,
+    one product of matrices for all panels.
     """
     m = C.shape[-1]
     count = math.ceil(m / COLUMNS_OF_BLOCK)

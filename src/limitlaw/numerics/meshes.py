@@ -70,10 +70,8 @@ def spaced(
 
 
 def graded(edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, " g"]:
-    """The edges, and more of them, until no cell is longer than `RATIO` times a neighbour.
-
-    A rule with few nodes a cell sees of a long one only what varies on its own scale: what a short
-    neighbour resolves may reach over the edge between them, and would be missed there.
+    """The edges, and more, until no cell is longer than `RATIO` times a neighbour: what a short
+    one resolves may reach over the edge, where few nodes of a long one would miss it.
     """
     while True:
         length = np.diff(edges)

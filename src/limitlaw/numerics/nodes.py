@@ -133,10 +133,8 @@ def compressed(
 
 
 def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Discrete:
-    """The law of the mean of `count` independent numbers with the law of nodes v and weights w, on
-    few nodes.
-
-    `rough`: with wider intervals, so that the difference shows the error.
+    """The law of the mean of `count` independent numbers with nodes v and weights w, on few nodes;
+    `rough`: on fewer, so that the difference shows the error.
     """
     if count == 1:
         return v, w

@@ -116,11 +116,8 @@ class Panels:
         return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, PANEL_ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
-        """What the last two coefficients of f dx/du contribute on each panel, over which they are
-        integrated.
-
-        It bounds the error of the polynomial where coefficients fall off; that of ∫ f is smaller
-        still.
+        """What the last two coefficients of f dx/du contribute on each panel: a bound of the error
+        of the polynomial where coefficients fall off, and more so of ∫ f.
         """
         c = self.coefficients(f * self.slopes)
         return 2 * (np.abs(c[:, -1]) + np.abs(c[:, -2]))
@@ -128,11 +125,8 @@ class Panels:
     def hidden(
         self, f: Float[np.ndarray, " x"], jumps: Float[np.ndarray, " j"]
     ) -> Float[np.ndarray, " panels"]:
-        """What a step of f at the edges of a panel, between the last nodes around them, adds to ∫
-        f; none at `jumps`.
-
-        A step shows as the difference of the polynomials on both sides; the distance of the nodes
-        bounds where it is.
+        """What a step of f at edges of a panel (not at `jumps`) adds to ∫ f: the difference of the
+        polynomials on both sides, times the distance of the nodes.
         """
         if len(self.lo) < 2:
             return np.zeros(len(self.lo))
@@ -161,10 +155,8 @@ def of_integral(
     absolute: Callable[[float], float] = lambda _: 0.0,
     jumps: Float[np.ndarray, " j"] | None = None,
 ) -> Resolution:
-    """A resolution for ∫ f: what a panel's polynomial leaves out of it, and the most that it may
-    leave out: a part of ∫ |f|, and `absolute` of it.
-
-    With `jumps`, f is continuous elsewhere, and what is hidden at edges counts too.
+    """A resolution for ∫ f: what a panel's polynomial leaves out of it, what is hidden at edges
+    other than `jumps` included; and the most that it may: a part of ∫ |f|, and `absolute` of it.
     """
 
     def tails(

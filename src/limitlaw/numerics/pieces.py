@@ -46,10 +46,8 @@ COEFFICIENTS = 2 / PIECE_DEGREE * _halved[:, None] * _cosines * _halved
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`; `cuts`: f is a polynomial
-    between neighbours.
-
-    `smooth`: is jax's derivative of f its derivative?
+    """`kinks`, where f, f' or f'' jumps, for |x| < `reach`; `cuts`: f is a polynomial between
+    neighbours; `smooth`: is jax's derivative of f its derivative?
     """
 
     kinks: tuple[Kink, ...]

@@ -237,8 +237,7 @@ class ShiftedSobol:
     """Independent copies of `count` scrambled Sobol points, as normals (df = ∞) and χ_df
     variables.
 
-    Copy number b has every point's bits flipped by the same random word, so that each of its
-    points is uniform and copies share nothing but the scrambling (L'Ecuyer and Lemieux 2002).
+    A copy flips the bits of all points by one random word (L'Ecuyer and Lemieux 2002).
     """
 
     def __init__(self, recipe: Sequence[float], count: int, seed: int):

@@ -157,10 +157,8 @@ def half_line(u: Reals, tau: Reals) -> Complex[Array, "..."]:
 
 @jax.jit
 def cosine_integral(x: Reals) -> Reals:
-    """Ci x = γ + log x + ∫₀ˣ (cos t − 1)/t dt, x > 0.
-
-    Abramowitz and Stegun (1964), 5.2.16 (series) and 5.1.22 with 5.2.23 (continued fraction of
-    E₁(ix) = −Ci x + i(Si x − π/2)), from the last of a fixed number of terms on.
+    """Ci x = γ + log x + ∫₀ˣ (cos t − 1)/t dt, x > 0: Abramowitz and Stegun (1964), 5.2.16
+    (series), and 5.1.22 with 5.2.23, the continued fraction of E₁(ix) = −Ci x + i(Si x − π/2).
     """
     small, large = jnp.minimum(x, SERIES_END), jnp.maximum(x, SERIES_END)
     return jnp.where(x < SERIES_END, _cosine_series(small), _cosine_fraction(large))
@@ -190,10 +188,8 @@ def _cosine_fraction(x: Reals) -> Reals:
 
 
 def chi_quantile(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """The length χ_df whose quantile is that of the normal z, to a relative 1e-11.
-
-    By a Chebyshev interpolant of its logarithm, which is smooth in z: about ten times as fast as
-    the inverse of the incomplete gamma function.
+    """The length χ_df whose quantile is the normal z's, to a relative 1e-11, by a Chebyshev
+    interpolant of its logarithm: ten times as fast as inverse incomplete gamma functions.
     """
     polynomial = _interpolant(float(df))
     if polynomial is None:

@@ -1,7 +1,5 @@
-"""Monotone branches of functions, from which the density of φ(Y) is made.
-
-A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which returns None if
-those are too many.
+"""Monotone branches of functions, which make the density of φ(Y): (lo, hi) ↦ the branches that
+meet (lo, hi), or None if those are too many.
 """
 
 import dataclasses
@@ -23,10 +21,8 @@ Inverse = Callable[[Reals], Reals]
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and
-    bottom = top.
-
-    `together` makes one of many, with arrays for lo, hi and rising.
+    """φ on (lo, hi): monotone onto (bottom, top), rising or falling, or flat (no inverse, bottom =
+    top); by `together` one of many, with arrays for lo, hi and rising.
     """
 
     lo: Any

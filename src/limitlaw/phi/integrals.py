@@ -96,11 +96,9 @@ def _derivative(f: RealFunction) -> RealFunction:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Points where φ is not smooth, or not on long scales: structure of that width, graded over
-    `levels` octaves.
+    """Points where φ is not smooth, or only on scales of `width`, graded over `levels` octaves.
 
-    `layers`: octaves of grading for means of φ under normal laws, which end half-way to the
-    neighbours on both sides.
+    `layers`: those for means of φ under normal laws, up to half-way to neighbours.
     """
 
     at: Float[np.ndarray, " places"]

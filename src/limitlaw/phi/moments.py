@@ -54,9 +54,7 @@ def product(
     K_vv: ArrayLike,
 ) -> Reals:
     """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance [[K_uu, K_uv], [K_uv,
-    K_vv]].
-
-    Zero variances and correlations ±1 are allowed, and |K_uv| may exceed √(K_uu K_vv) by rounding.
+    K_vv]], which may be singular to rounding.
     """
     m_u, m_v = _known_zero(m_u), _known_zero(m_v)
     K_uu, K_uv, K_vv = (jnp.asarray(K, float) for K in (K_uu, K_uv, K_vv))

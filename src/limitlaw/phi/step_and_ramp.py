@@ -1,7 +1,5 @@
-"""Gaussian moments of the step and of the ramp, from which those of most nonlinearities are made.
-
-Each has its derivatives by formula, so that they are exact and finite at zero variance and at
-correlation ±1.
+"""Gaussian moments of the step and of the ramp, which make most others, with derivatives by
+formula: exact and finite at zero variance and correlation ±1.
 """
 
 import math
@@ -83,11 +81,10 @@ def _ramp_mean_jvp(primals: Two, tangents: Two) -> Two:
 
 @jax.custom_jvp
 def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it
-    negative.
+    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, never negative.
 
-    The root of a rounded square is exact, so that no fused multiplication leaves a remainder on
-    the diagonal.
+    The root of a rounded square is exact: no fused multiplication leaves a remainder on the
+    diagonal.
     """
     g = jnp.sqrt(K_uu * K_vv)
     return jnp.maximum(g - K_uv, 0.0) * jnp.maximum(g + K_uv, 0.0)
@@ -107,11 +104,10 @@ def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Nois
 
 @jax.custom_jvp
 def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of
-    variances s² and t².
+    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with noise of variances s² and t²
+    (not differentiated in).
 
-    arcsin ρ = arctan(K_uv/√det) keeps its digits for small and for large ρ.
-    In the noise it is not differentiated.
+    arcsin ρ = arctan(K_uv/√det) keeps its digits for all ρ.
     """
     return (2 / math.pi) * jnp.arctan(K_uv / jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
 

@@ -19,11 +19,10 @@ SHOWING = {"cli", "explore", "figures", "report", "reports", "shown", "torch"}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunk:
-    """A deterministic function of a module and its arguments, whose arrays are small: sufficient
+    """A deterministic function of a module and arguments, with small arrays: sufficient
     statistics.
 
-    Chunks are equal where function, arguments and versions are: 1, 1.0 and True are different
-    arguments.
+    Chunks of equal function, arguments (1, 1.0 and True differ) and versions are equal.
     """
 
     function: Callable[..., dict[str, np.ndarray]]

@@ -28,11 +28,10 @@ Drawing = Callable[[dict[str, "Table"], Path], Any]  # draws the pictures of tab
 
 @contextlib.contextmanager
 def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iterator[Advance]:
-    """A bar on standard error for each name, moved by `advance(name, steps=1)`.
+    """A bar on standard error for each name, moved by `advance(name, steps=1)`, or a line for all
+    every ten seconds where it is no terminal.
 
-    Where standard error is no terminal, there is a line for all of them every ten seconds. Ends in
-    an error where the first minute shows that all of it takes too long (`bounds`). What is written
-    to standard output or error meanwhile appears above the bars.
+    Ends in an error where the first minute shows that all of it takes too long (`bounds`).
     """
     if not (sys.stderr.isatty() if enabled is None else enabled):
         with watched(", ".join(totals)) as watch:

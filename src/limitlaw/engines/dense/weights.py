@@ -56,11 +56,10 @@ def numbered(program: Program) -> dict[Leaf, int]:
 
 
 class DrawnWeights:
-    """Random weights, a function of the key alone. Matrices used once are drawn block by block and
-    not kept.
+    """Random weights, a function of the key alone; matrices used once are drawn in blocks and not
+    kept.
 
-    `given`: the constants of the program, with a square root in place of each covariance
-    (`roots`).
+    `given`: the program's constants, covariances by their square roots (`roots`).
     """
 
     def __init__(

@@ -41,10 +41,8 @@ Weighted = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 
 
 def quadrature(program: Limit, samples: int | None) -> "Quadrature | Either | None":
-    """A rule for the normals of a program of few tokens; None where there is none.
-
-    `samples` is for rules of fixed size, inside `jit`: they take so many nodes, if that is more
-    than the default.
+    """A rule for the normals of a program of few tokens, or None. `samples`: inside `jit` it takes
+    as many nodes, if that is more than by default.
     """
     if not np.isinf(program.recipe).all():
         return None

@@ -33,10 +33,8 @@ def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[
 
 @dataclasses.dataclass(frozen=True)
 class Followed:
-    """The program that is followed for some outputs, and its facts before any number is known.
-
-    `why_written_out`: why its loops are written out, empty if they are not. `heads`: the number of
-    nodes of an infinite axis, at most `most_heads`.
+    """The program followed for some outputs, and its facts; `why_written_out`: why loops are, if
+    so; `heads`: the nodes of an infinite axis, at most `most_heads`.
     """
 
     outputs: Outputs

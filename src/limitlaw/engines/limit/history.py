@@ -32,10 +32,8 @@ OWN = "own", 0  # Cov(x_t, x_t)
 
 
 class History:
-    """A block, and a copy of it for all iterations at once.
-
-    `of` takes each value to its copy with an axis of iterations, or to itself if it is
-    loop-invariant.
+    """A block, and a copy of it for all iterations at once: `of` takes values to their copies
+    along iterations, loop-invariant ones to themselves.
     """
 
     def __init__(self, op: Scan, turns: int):
@@ -138,10 +136,8 @@ def _is_plain(v: Value) -> bool:
 
 
 class TurnMoments(Moments):
-    """Moments in one iteration, and with all earlier ones.
-
-    `turn` is the number of the iteration, `state` what passes from iteration to iteration; what
-    the state lacks is noted in `asked`, and taken as zero.
+    """Moments in iteration `turn`, and with all earlier ones; what the `state` passed on lacks is
+    noted in `asked`, and taken as zero.
     """
 
     def __init__(

@@ -16,10 +16,8 @@ MOMENTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 class Integrals:
-    """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors.
-
-    `inflated`: every integral that has an error is replaced by its value + its error, so that the
-    difference in a result shows how far the errors of all integrals move it.
+    """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors; `inflated` by their errors, so that
+    the difference in a result shows what these make of it.
     """
 
     def __init__(self, inflated: bool):

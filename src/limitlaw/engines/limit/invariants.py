@@ -31,9 +31,8 @@ class Invariants:
 
     @contextlib.contextmanager
     def asked_for(self, name: Invariant, *values: Value) -> Iterator[tuple[Any, ...]]:
-        """A context in which the quantity of that name, which depends on `values`, is computed.
-
-        It gives the quantity where it is known, as the one entry of a tuple, else an empty tuple.
+        """A context to compute the quantity of that name, which depends on `values`: it gives (the
+        quantity,) where it is known, else ().
         """
         if any(v in self._random for v in values):
             yield ()

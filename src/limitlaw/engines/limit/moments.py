@@ -254,10 +254,8 @@ class _Numbers(Mapping[Value, Any]):
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
-    """Are both taken at the same places, of which only equal ones are read, as windows of a
-    convolution?
-
-    Their axes are the same, or have nothing to do with each other.
+    """Are both taken at the same places, of which equal ones are read, as windows of a
+    convolution, with the same axes or unrelated ones?
     """
     apart = set(first.axes).isdisjoint(second.x.axes) and set(second.axes).isdisjoint(first.x.axes)
     related = first.axes == second.axes or (apart and sizes(first.axes) == sizes(second.axes))

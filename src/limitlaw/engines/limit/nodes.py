@@ -166,11 +166,10 @@ def _same_copies(first: Float[Array, "..."], second: Float[Array, "..."]) -> tup
 
 
 class AtNodes:
-    """The limits Z^v at the nodes of a table of normals ξ: Gaussian vectors are L ξ, jointly, and
-    all others functions of them.
+    """The limits Z^v at nodes ξ of a table: Gaussian vectors are L ξ, all others functions of
+    them.
 
-    Without a table it only finds out how many dimensions the table needs. Arrays have one hidden
-    axis, the nodes.
+    Without a table it finds its dimensions. Arrays have one hidden axis, the nodes.
     """
 
     def __init__(self, moments: Any, table: Float[Array, "nodes dimensions"] | None):
@@ -189,11 +188,7 @@ class AtNodes:
         return Covariance(Labelled(K.reshape(*sizes(v.axes), *sizes(w.axes)), labels))
 
     def _centred(self, v: Value) -> Float[Array, "*batch nodes"]:
-        """Z^v − E Z^v.
-
-        With the mean over nodes in place of E Z^v, the covariance would lack the variance of that
-        mean.
-        """
+        """Z^v − E Z^v; the mean over nodes would take its own variance out of the covariance."""
         if v not in self._deviations:
             mean, at = self._moments.mean(v), self.at(v).whole(v.axes)
             centre = 0.0 if mean is None else mean.whole(v.axes)[..., None]

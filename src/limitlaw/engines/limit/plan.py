@@ -72,10 +72,8 @@ class Plan:
         self.in_a_loop = jax.jit(self._in_a_loop)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
-        """Prepare the program, with few nodes for each draw where there will be many draws.
-
-        What stays random is drawn, except scores that are asked for and those of infinitely many
-        heads, which are nodes.
+        """Prepare the program, with few nodes per draw where draws are many; scores asked for, and
+        those of infinitely many heads, are not drawn.
         """
         followed = Followed.of(outputs, self.reading, self.inflated)
         self.most_heads, self.unrolls = followed.most_heads, bool(followed.why_written_out)

@@ -96,11 +96,8 @@ class Planned:
         return type(self)(plain, self.reading, self._inflated)
 
     def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
-        """The reading at given points instead of drawn ones: one row of latent variables, in the
-        order of `recipe`, for each.
-
-        What a draw asks for beyond them is random by `seed`, these being the draws from `start`
-        on.
+        """The reading at rows of latent variables, in the order of `recipe`; what draws ask for
+        beyond them is random by `seed`, from draw `start` on.
         """
         if is_traced(rows) or self.traced:
             keys = self.keys(seed, start, len(rows))

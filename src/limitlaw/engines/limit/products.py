@@ -33,10 +33,8 @@ def _terms(moments: "Moments", v: Value) -> tuple[Value, ...]:
 
 
 def in_two(facts: LimitFacts, v: Value, w: Value) -> tuple[Any, Any] | None:
-    """(a, c) and (b, d) of products v = a b and w = c d, where one pair is independent of the
-    other.
-
-    None stands for a factor that is absent, and is the result where that does not apply.
+    """(a, c) and (b, d) of products v = a b, w = c d, one pair independent of the other; (None,
+    None) where there is none, None for an absent factor.
     """
     factors, others = (independent_factors(facts, x.instruction) or (x, None) for x in (v, w))
     for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):

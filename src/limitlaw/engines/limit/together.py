@@ -186,10 +186,8 @@ def covariance(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covarian
 
 
 def _with_itself(moments: "Moments", op: Stack, equal: Equal) -> Covariance | None:
-    """The covariance of a stack with itself, each vector with those before it.
-
-    The rows of later vectors are made of earlier ones, so that no recursion runs through the whole
-    stack.
+    """The covariance of a stack with itself, each vector with those before it, so that no
+    recursion runs through the stack.
     """
     own: list[BlockOfStack] = []
     rows: list[BlockOfStack] = []

@@ -1,7 +1,5 @@
-"""The cost of the obvious algorithm: every matrix is drawn, in NumPy, as in the paper's scripts.
-
-Its time is that of its random numbers, and was measured once: a figure that is timed beside the
-work would depend on what else the machine does.
+"""The cost of drawing every matrix in NumPy, as the paper's scripts do: that of its random
+numbers, measured once, since a timing beside the work would depend on the machine's load.
 """
 
 from collections.abc import Iterable
