@@ -1,1 +1,1 @@
-"""Programs that are run, not imported: commands, explorer, figures of the paper, studies, pages."""
+"""Programs that are run, not imported: commands, explorer, the paper's figures, studies, pages."""
