@@ -25,6 +25,9 @@ if tuple(map(int, jax.__version__.split(".")[:2])) < (0, 11):  # later ones end 
     CHEAP += ("--xla_cpu_use_fusion_emitters=false",)
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *CHEAP])
 jax.config.update("jax_enable_x64", True)
+# Tracing makes objects by the million, most of which JAX keeps: the garbage collector's default,
+# to look through them after every 700, takes a sixth of the processor's time.
+gc.set_threshold(50_000, 10, 10)
 MOST_MAPPINGS, MOST_BYTES, CHECKED = 45_000, 3 * 2**30, 10  # looked at after every tenth test
 SLOW, QUICK = (Path(__file__).with_name(f"{name}.txt") for name in ("slow", "quick"))
 _count = itertools.count()
