@@ -112,10 +112,12 @@ class Instruction:
     where they mean the same. Its traits say what analyses need. `linear`: a vector it makes is,
     given the numbers, a linear combination of the vectors it reads. `given`: what it makes is
     deterministic (data, constants, the vector **1**). `has_coordinates`: a vector it makes is
-    known by its coordinates, not by inner products.
+    known by its coordinates, not by inner products. `entrywise`: an entry of its result is made of
+    entries at the same places of what it reads (see `mixes`).
     """
 
     linear: ClassVar[bool] = False
+    entrywise: ClassVar[bool] = False
     given: ClassVar[bool] = False
     has_coordinates: ClassVar[bool] = False
 
@@ -141,9 +143,10 @@ class Instruction:
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
         """The axes of its result along which an entry may need other entries of what it reads:
-        all, if nothing is known; of a cumulative sum, the axis that it goes along.
+        none if it is `entrywise`, else all, if nothing is known; of a cumulative sum, the axis
+        that it goes along.
         """
-        return frozenset(axes)
+        return NONE if self.entrywise else frozenset(axes)
 
     def whole(self, axes: Axes) -> frozenset[Axis]:
         """The axes of its result along which it is made as a whole or not at all."""
@@ -236,6 +239,7 @@ class Coordinatewise(Instruction):
     """Nonlin: φ(h¹_α, …, p₁, …) for each coordinate α of vectors h and numbers p."""
 
     has_coordinates: ClassVar[bool] = True
+    entrywise: ClassVar[bool] = True
 
     @property
     def phi(self) -> Nonlinearity:
@@ -246,10 +250,6 @@ class Coordinatewise(Instruction):
     def args(self) -> tuple[Value, ...]:
         """The vectors and numbers h¹, …, p₁, …, in order."""
         raise NotImplementedError
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: φ acts entry by entry."""
-        return NONE
 
     def separates(self) -> Axes:
         """No axis: φ is the same for all entries."""
