@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import limitlaw
-from limitlaw.core.instructions import INSTRUCTIONS
+from instructions import INSTRUCTIONS
 from limitlaw.core.kinds import Instruction
 from limitlaw.engines.engine import Draw
 

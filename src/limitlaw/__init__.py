@@ -1,6 +1,4 @@
-"""limitlaw: the exact law of a neural network's activations at initialisation, at width n and as n
-→ ∞.
-"""
+"""limitlaw: the exact law of a network's activations at initialisation, at width n or as n → ∞."""
 
 import importlib
 import importlib.util
@@ -11,9 +9,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Public names, and subpackages, imported when they are first asked for: `limitlaw --help`
-    needs no JAX.
-    """
+    """Public names and subpackages, imported when asked for: `limitlaw --help` needs no JAX."""
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if importlib.util.find_spec(f"{__name__}.{name}") is not None:

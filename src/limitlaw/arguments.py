@@ -14,9 +14,7 @@ from limitlaw.float64 import check_trace
 
 
 def integer(value: object) -> int | None:
-    """`value` as an int, None where it is no integer. NumPy and JAX integers pass; 4.0, True and
-    "4" do not.
-    """
+    """`value` as an int (also one of NumPy or JAX); None for any other: 4.0, True, "4"."""
     if isinstance(value, bool | np.bool_):
         return None
     try:
@@ -50,9 +48,7 @@ def is_traced(*values: object) -> bool:
 
 
 def frozen(value: object) -> Any:
-    """`value` without its derivative: an array of numbers, unless inside `jax.jit` or
-    `jax.vmap`.
-    """
+    """`value` without its derivative: an array of numbers, but inside `jax.jit` or `jax.vmap`."""
     still = jax.lax.stop_gradient(value) if is_traced(value) else value
     return still if is_traced(still) else np.asarray(still)
 
@@ -63,9 +59,7 @@ def inside_jit() -> bool:
 
 
 def shown(value: object) -> str:
-    """A value in a few words, for messages: "str 'a'", or "an array of complex128, shape
-    (3, 2)".
-    """
+    """`value` in a few words: "str 'a'", or "an array of complex128, shape (3, 2)"."""
     if isinstance(value, np.ndarray | jax.Array) and not is_traced(value):
         return f"an array of {value.dtype}, shape {value.shape}"
     name, text = type(value).__name__, repr(value)
@@ -80,9 +74,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _reals(name: str, value: object) -> Float[np.ndarray, "..."]:
-    """`value` as an array of reals; integers and fractions of any size are accepted, as far as
-    float64 holds them.
-    """
+    """`value` as an array of reals: integers and fractions of any size that float64 holds."""
     try:
         array = np.asarray(value)
         if array.dtype == object and not all(
@@ -112,9 +104,7 @@ def real_points(name: str, value: object) -> Float[Array, "..."]:
 
 
 def real_array(name: str, value: object) -> Any:
-    """`value` as an array of finite reals: NumPy float64, or the tracer itself under `jax.grad`
-    and `jax.jit`.
-    """
+    """`value` as an array of finite reals: of NumPy, or a tracer under `jax.grad` or `jax.jit`."""
     if is_traced(value):
         real_points(name, value)
         return value
@@ -171,10 +161,9 @@ def non_negative_number(name: str, value: object) -> Any:
 
 
 def covariance(name: str, value: object, size: int) -> Any:
-    """`value` as a symmetric positive semi-definite size × size matrix; a number c stands for c·I.
+    """`value` as a symmetric positive semi-definite size × size matrix; c stands for c·I.
 
-    Rounding is tolerated, also that of single precision: asymmetry and negative eigenvalues up to
-    1e-7 of the largest entry in modulus.
+    Asymmetry and negative eigenvalues up to 1e-7 of the largest entry are rounding.
     """
     matrix = real_array(name, value)
     if matrix.ndim == 0:
@@ -216,9 +205,7 @@ def variances(name: str, value: object, size: int) -> Any:
 
 
 def check_psd(name: str, matrix: Float[np.ndarray, "m m"]) -> None:
-    """Raise unless `matrix` is symmetric and positive semi-definite, saying how far it is from
-    that.
-    """
+    """Raise unless `matrix` is symmetric and positive semi-definite, and say how far it is."""
     tolerance = 1e-7 * np.abs(matrix).max()
     asymmetry = np.abs(matrix - matrix.T)
     if asymmetry.max() > tolerance:
@@ -248,9 +235,7 @@ def _has_factor(matrix: Float[np.ndarray, "m m"]) -> bool:
 
 
 def as_key(key: object) -> Key[Array, ""]:
-    """A JAX key from jax.random.key(0), from the older jax.random.PRNGKey(0), or from an integer
-    seed.
-    """
+    """A JAX key from a key, new (jax.random.key) or old (PRNGKey), or from an integer seed."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
             raise ValueError(f"key must be an integer seed of 64 bits at most, got {shown(key)}")

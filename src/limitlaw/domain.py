@@ -27,10 +27,8 @@ def check_scales(name: str, values: Float[ndarray, "..."]) -> None:
 
 
 def check_variances(name: str, values: Float[ndarray, "..."], small: bool = True) -> None:
-    """Raise unless the largest variance is zero or in the domain; `small`: also if it is too
-    small.
-
-    Other variances may be small beside it.
+    """Raise unless the largest variance is 0 or in the domain (`small`: also if it is too small);
+    others may be small beside it.
     """
     largest, (low, high) = values.max(initial=0.0), VARIANCES
     if largest > high or (small and 0 < largest < low):

@@ -16,10 +16,9 @@ _drafts: set[Path] = set()  # files that are being filled
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to fill, which takes the place of `path` once it is filled without an error.
-
-    At any moment, a SIGKILL included, the path holds the old bytes or all of the new. A link is
-    followed; what is no plain file, as /dev/stdout, cannot be replaced and is written directly.
+    """A file to fill, which takes the place of `path` once it is filled without an error: even at
+    a SIGKILL the path holds all old or all new bytes. Links are followed; what is no plain file is
+    written directly.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
@@ -67,9 +66,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _host() -> str:
-    """The name of this machine: process numbers have a meaning on one machine only, and folders
-    are shared.
-    """
+    """This machine's name: folders are shared, and process numbers are one machine's."""
     return socket.gethostname().replace(".", "-") or "localhost"
 
 

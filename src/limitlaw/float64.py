@@ -129,9 +129,7 @@ def to_numpy(result: Any) -> Any:
 
 
 def methods_in_float64(cls: Class) -> Class:
-    """A class decorator: public methods and properties, and special methods, compute in
-    float64.
-    """
+    """A class decorator: what is public, and special methods, compute in float64."""
     for name, member in list(vars(cls).items()):
         if name in SPECIAL or not name.startswith("_"):
             wrapped = _in_float64(member)
@@ -156,9 +154,7 @@ def _in_float64(member: Any) -> Any:
 
 
 class PickledState(dict[str, Any]):
-    """The attributes of an object that holds arrays of JAX, which are unpickled in 64-bit mode,
-    whatever mode the reader is in.
-    """
+    """The attributes of an object with arrays of JAX; it is unpickled in 64-bit mode."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (pickle.dumps(dict(self)),)

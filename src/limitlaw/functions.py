@@ -39,10 +39,8 @@ class _Unsure(Exception):
 
 
 class FrozenFunction:
-    """f as it was when this was made: a copy, whose closure, defaults and global names keep the
-    values that they had.
-
-    It equals all others of equal code that read equal values.
+    """f as it was when this was made: a copy with the closure, defaults and global names of that
+    time; equal to those of equal code that read equal values.
     """
 
     def __init__(self, original: types.FunctionType) -> None:
@@ -81,10 +79,8 @@ def by_value(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Reader:
-    """Finds a key and a copy for each value, so that values with equal keys are the same to
-    whoever reads them.
-
-    Identities are keys of objects that the copy keeps alive.
+    """Finds a key and a copy for each value: equal keys, equal values. Identities are keys of
+    objects that the copy keeps alive.
     """
 
     def __init__(self) -> None:
@@ -92,9 +88,7 @@ class _Reader:
         self._open: set[int] = set()  # functions that are being read
 
     def function(self, f: types.FunctionType) -> tuple[Hashable, Callable[..., Any]]:
-        """Key and copy of a function, from its code, defaults, closure and the global names that
-        it reads.
-        """
+        """Key and copy of a function: its code, defaults, closure and globals that it reads."""
         if _is_packaged(f):
             return ("constant", id(f)), f
         if id(f) in self._open or f.__dict__:

@@ -1,7 +1,5 @@
-"""Tables and small curves for notebooks and terminals, in the reader's own colours, light or dark.
-
-Colours are inherited (`currentColor`), every text is escaped, and nothing is loaded from
-elsewhere.
+"""Tables and small curves for notebooks and terminals, in the reader's colours (`currentColor`);
+every text is escaped, and nothing is loaded from elsewhere.
 """
 
 import html
@@ -22,9 +20,7 @@ def block(title: str, *parts: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], wrap: int = -1) -> str:
-    """Rows of text under a head, which may be empty, as an HTML table; cells of column `wrap` are
-    broken into lines.
-    """
+    """Rows of text under a head, which may be empty, in HTML; column `wrap` breaks lines."""
     cells = "".join(f'<th style="{CELL}">{html.escape(cell)}</th>' for cell in head)
     top = (
         f'<thead style="border-bottom:1px solid currentColor"><tr>{cells}</tr></thead>'

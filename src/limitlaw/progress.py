@@ -1,7 +1,5 @@
-"""A line of progress on standard error, and a way to stop a calculation before its end.
-
-Where a person watches, in a terminal or a notebook, the line changes in place; where standard
-error goes into a file or a pipe, a new line is written every ten seconds.
+"""A line of progress on standard error, which changes in place in a terminal or notebook, else a
+new one every ten seconds; and a way to stop a calculation before its end.
 """
 
 import contextlib
@@ -43,9 +41,7 @@ class Watch:
         self.done, self.total = done, total
 
     def pace(self) -> tuple[float, float]:
-        """Seconds since the first steps were compiled, and those that all steps take at this pace;
-        0 while nothing is known.
-        """
+        """Seconds since the first steps were compiled, and at this pace for all; 0 if unknown."""
         elapsed, steps = time.monotonic() - self._drawing, self.done - self._before
         return elapsed, elapsed * (self.total - self._before) / steps if steps else 0.0
 
@@ -66,10 +62,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(label: str) -> Iterator[Watch]:
-    """A context for a calculation that shows its progress. Where a person watches, the line
-    appears after a second and is wiped at the end.
-
-    A calculation inside another one writes to the line of that; in another thread it stays silent.
+    """A context for a calculation that shows its progress where a person watches, from the first
+    second to its end, on the line of one that it is inside of; silent in another thread.
     """
     global _current
     if _current is not None and _current.thread == threading.get_ident():
@@ -108,18 +102,14 @@ def stoppable(stopped: Callable[[], bool]) -> Iterator[None]:
 
 
 def end_if_stopped() -> None:
-    """Raise InterruptedError where the calculation is no longer wanted; called between two
-    steps.
-    """
+    """Raise InterruptedError if the calculation is unwanted by now; called between steps."""
     stopped = getattr(_this_thread, "stopped", None)
     if stopped is not None and stopped():
         raise InterruptedError("the calculation was stopped")
 
 
 def _painter() -> Callable[[Watch, threading.Event], None] | None:
-    """The function that shows progress on standard error; None where another bar, as of rich, or a
-    test has taken it over.
-    """
+    """The function that shows progress on standard error; None if another bar or a test does."""
     stream, own = sys.stderr, sys.__stderr__
     if type(stream).__module__.partition(".")[0] == "ipykernel":
         return _paint
@@ -129,9 +119,7 @@ def _painter() -> Callable[[Watch, threading.Event], None] | None:
 
 
 def _paint(watch: Watch, over: threading.Event) -> None:
-    """Write the line anew until `over`, in a thread of its own, since the calculating one may be
-    busy compiling.
-    """
+    """Rewrite the line until `over`, in its own thread: the main one may be compiling."""
     stream, length = sys.stderr, 0
     while not over.wait(AGAIN if length else FIRST):
         line = _shown(watch.line())[: shutil.get_terminal_size().columns - 1]

@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -13,6 +13,8 @@ import pytest
 import limitlaw as ll
 from limitlaw.backward.reverse import gradient, products
 from limitlaw.core.analysis import Analysis
+from limitlaw.core.kinds import Value
+from limitlaw.core.labelled import Labelled
 from limitlaw.core.program import Program
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import DrawnWeights, numbered
@@ -22,6 +24,18 @@ from limitlaw.language.writing_out import without_loops
 
 WIDTH = 8
 Net = Callable[[ll.Wide], ll.Wide]
+
+
+class Probed(DenseDraw):
+    """A dense draw in which `probes` are added to some values, to differentiate by them."""
+
+    probes: Mapping[Value, Any]
+
+    def evaluate(self, value: Value) -> None:
+        super().evaluate(value)
+        if value in self.probes:
+            array = self[value].with_axes(value.axes).array + self.probes[value]
+            self.results[value] = Labelled(array, value.axes)
 
 
 def tokens(s: int = 3) -> ll.Wide:
@@ -39,7 +53,8 @@ def errors(f: ll.Scalars, vectors: list[ll.Wide], width: int = WIDTH) -> list[fl
     values = [v.core.value for v in vectors]
 
     def run(probes: Any) -> tuple[Any, list[Any]]:
-        draw = DenseDraw(given, width, weights, dict(zip(values, probes, strict=True)))
+        draw = Probed(given, width, weights)
+        draw.probes = dict(zip(values, probes, strict=True))
         draw.run(program)
         return draw.at(outputs[0]), [draw.at(y) for y in outputs[1 : 1 + len(vectors)]]
 

@@ -12,8 +12,8 @@ import pytest
 
 import limitlaw as ll
 import validity
+from instructions import INSTRUCTIONS
 from limitlaw.core import instructions as core
-from limitlaw.core.instructions import INSTRUCTIONS
 from limitlaw.core.kinds import Instruction, Value
 from limitlaw.core.labelled import Axis, Labelled, sizes
 from limitlaw.core.program import Output, Program, Written

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
+from instructions import INSTRUCTIONS
 from limitlaw.core import instructions as core
-from limitlaw.core.instructions import INSTRUCTIONS
 from limitlaw.core.kinds import Block, Number, Value, rule_for
 from limitlaw.core.labelled import Axis, shape
 from limitlaw.core.program import Program, ancestors

@@ -9,10 +9,10 @@ from eager import defined, exact
 from random_programs import BothSides, Writer
 
 import limitlaw as ll
+from instructions import INSTRUCTIONS
 from limitlaw.core.analysis import Analysis
 from limitlaw.core.demand import demanded
 from limitlaw.core.instructions import (
-    INSTRUCTIONS,
     Argument,
     DimensionRatio,
     FromScan,

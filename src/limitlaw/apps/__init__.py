@@ -1,5 +1,1 @@
-"""Programs that are run rather than imported: the command line, the explorer, the paper's figures,
-studies of depth, and the pages that show them.
-
-Nothing of the library imports from here.
-"""
+"""Programs that are run, not imported: commands, explorer, the paper's figures, studies, pages."""

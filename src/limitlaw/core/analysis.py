@@ -145,9 +145,7 @@ class Analysis:
 
     @functools.cached_property
     def depth(self) -> dict[Value, int]:
-        """The number of random scores on the longest path up to each value; those in a loop count
-        once for each iteration.
-        """
+        """The random scores on the longest path to each value, those in a loop per iteration."""
         found: dict[Value, int] = {}
         for v in self.values:
             below = max((found[u] for u in v.inputs), default=0)
@@ -172,9 +170,7 @@ class Analysis:
     # --- linear combinations ---------------------------------------------------------------------
 
     def terms(self, *vectors: Value) -> list[Value]:
-        """The terms of which these vectors are linear combinations: outputs of MatMul and Nonlin,
-        and leaves.
-        """
+        """The outputs of MatMul and Nonlin, and leaves, of which these are linear combinations."""
         found: dict[Value, None] = {}
         seen: set[Value] = set()
         for vector in vectors:
@@ -223,9 +219,7 @@ class Analysis:
 
     @functools.cached_property
     def _singular(self) -> frozenset[Axis]:
-        """The axes along which some instruction treats entries differently, under all names that a
-        `Rename` gives them.
-        """
+        """Axes whose entries some instruction tells apart, under all names that they have."""
         names: dict[Axis, Axis] = {}
 
         def root(axis: Axis) -> Axis:
@@ -245,9 +239,7 @@ class Analysis:
         return frozenset(axis for axis in everything if root(axis) in roots)
 
     def is_symmetric(self, axis: Axis) -> bool:
-        """Are all entries along an axis treated alike, so that two of them show what holds for any
-        two?
-        """
+        """Are entries along an axis all treated alike, so that two show what holds for any two?"""
         return axis not in self._singular
 
 
@@ -304,9 +296,7 @@ def components(facts: Analysis) -> dict[Value, Component]:
 
 
 def _passing(facts: Analysis) -> list[Value]:
-    """The vectors through which the block of a loop and the rest of the program meet: its
-    arguments and its results.
-    """
+    """The vectors through which a loop's block and the rest of the program meet."""
     if facts.block is None:
         return []
     met = (*facts.block.arguments, *facts.block.results)

@@ -1,6 +1,4 @@
-"""A row of a softmax that sees a single token is deterministic: 1 at that token and 0
-elsewhere.
-"""
+"""A row of a softmax that sees one token is deterministic: 1 at that token, 0 elsewhere."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,10 +15,8 @@ UNSURE = np.zeros(1, bool)
 
 
 def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs, with constants in place of every softmax of which all rows that are needed
-    see a single token.
-
-    Their scores need not be drawn then. Blocks of loops are left as they are.
+    """The same outputs with constants for softmaxes whose rows each see a single token, so that
+    their scores need not be drawn; blocks of loops stay as they are.
     """
     values = [output.value for output in outputs]
     if not any(_single(v).any() for v in ancestors(values)):
@@ -41,9 +37,7 @@ def settled(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 
 def _single(v: Value) -> np.ndarray:
-    """Which rows of a softmax see a single token, as booleans; False where that is not known, and
-    for any other value.
-    """
+    """Which rows of a softmax see a single token; False where unknown and for other values."""
     op = v.instruction
     if not isinstance(op, Apply) or op.structure != "softmax":
         return UNSURE

@@ -25,9 +25,7 @@ TURNS = 2  # iterations of each loop that are looked at: two show how any two ar
 
 @in_float64
 def check(y: Written | tuple[Written, ...]) -> Report:
-    """Which assumptions of Theorem 3.1 hold for the program of `y`,
-    what lies beyond it, and what the limit refuses.
-    """
+    """Which assumptions of Theorem 3.1 hold for y, what is beyond it, and what `limit` refuses."""
     outputs = y if isinstance(y, tuple) else (y,)
     for value in outputs:
         if not isinstance(value, Written):
@@ -157,9 +155,7 @@ def _rotates(v: Value) -> bool:
 
 
 def score_scaling(program: Facts) -> Iterator[Finding]:
-    """Rule: scores are scaled by 1/√n as in the theorem, or by 1/n, where they are deterministic
-    in the limit (Yang 2019).
-    """
+    """Rule: scores are scaled by 1/√n, or by 1/n, which makes them deterministic (Yang 2019)."""
     linear = [dot for dot, op in program.dots if op.scaling == "linear" and op.dim.wide]
     if linear:
         why = "{} under 1/n: deterministic in the limit (Yang 2019)"
@@ -171,9 +167,7 @@ def score_scaling(program: Facts) -> Iterator[Finding]:
 
 
 def finitely_many_heads(program: Facts) -> Iterator[Finding]:
-    """Rule: the number of heads is finite. An infinite axis has the limit of Hron et al. (2020),
-    not that of Theorem 3.1.
-    """
+    """Rule: there are finitely many heads; infinitely many have Hron et al.'s limit (2020)."""
     infinite = [v for v in program.values if any(axis.size == math.inf for axis in v.axes)]
     if infinite:
         why = "heads=math.inf: the Gaussian limit of Hron et al. (2020)"

@@ -108,9 +108,7 @@ class Covariance:
         return block
 
     def restricted(self, a: Axis, b: Axis) -> "Covariance":
-        """The entries with equal indices on axis a of v and axis b of w;
-        the others are taken to be zero.
-        """
+        """The entries with equal indices on axes a of v and b of w; others are taken as zero."""
         both = pair(a, b)
         if both in self.labels:
             return self
@@ -130,9 +128,7 @@ class Covariance:
     # --- one operation for each linear instruction, applied to v ---------------------------------
 
     def contract(self, a: Labelled | None, over: Axes, normalised: bool = False) -> "Covariance":
-        """Cov(Σ a·v, w), the sum over the axes `over`; of a pair of axes only the term at the
-        index of w is left.
-        """
+        """Cov(Σ a·v, w), summed over the axes `over`; of a paired one, the term at w's index."""
         names: Any = {
             axis: self.label(axis) or pair(axis, None) for axis in (*(a.axes if a else ()), *over)
         }
@@ -146,9 +142,7 @@ class Covariance:
         return Covariance(c)
 
     def paired(self, pairs: Iterable[Pair]) -> "Covariance":
-        """Cov(v, w) at equal indices of each pair, for a v that is constant along the left axis of
-        the pair.
-        """
+        """Cov(v, w) at equal indices of pairs, for a v that is constant along the left axes."""
         new: Any = {pair(None, p.right): p for p in pairs}
         return Covariance(self.c.rename(new))
 
@@ -166,9 +160,7 @@ class Covariance:
     def take(
         self, axes: Axes, places: Sequence[np.ndarray], new: Axes, equal: Equal = EVERYTHING
     ) -> "Covariance":
-        """Cov of v at given places. Where its axis is paired with one of w, the covariance with
-        other places of w is zero.
-        """
+        """Cov of v at given places; along an axis paired with one of w, other places give zero."""
         made: Any = tuple(pair(axis, None) for axis in new)
         paired = self.label(axes[0]) if len(axes) == 1 else None
         if paired is not None and paired.right is not None:
@@ -254,9 +246,7 @@ def comparable(blocks: Sequence[Covariance]) -> list[Covariance]:
 
 
 def stacked(blocks: Sequence[Covariance | None], axis: Axis) -> Covariance:
-    """Cov(v, w) for v stacked along a new axis, from the covariances of its parts; None stands for
-    zero.
-    """
+    """Cov(v, w) for v stacked along a new axis from parts, given theirs; None stands for zero."""
     known = comparable([b for b in blocks if b is not None])
     labels = tuple(dict.fromkeys(p for b in known for p in b.labels))
     arrays = iter([b.c.whole(labels) for b in known])

@@ -52,18 +52,14 @@ def demanded(outputs: Sequence[Value]) -> tuple[Value, ...]:
 
 
 class _Mixing(NamedTuple):
-    """Σ a (M x), which is rewritten as M (Σ a x): the product M x and its `rename` are not
-    computed.
-    """
+    """Σ a (M x), rewritten as M (Σ a x): M x and its `rename` are not computed."""
 
     rename: Rename
     matmul: MatMul
 
 
 class _Rewriter:
-    """A backward pass, in which every value learns which part of it its only reader needs, and a
-    forward pass, which writes that part.
-    """
+    """A backward pass finds what is read of each value, and a forward pass computes only that."""
 
     def __init__(self, outputs: Sequence[Value]):
         self.facts = Analysis(Program(tuple(outputs)))
@@ -91,9 +87,7 @@ class _Rewriter:
                 self.wanted[v] = selection
 
     def _requests(self, value: Value) -> list[tuple[Value, Selection]]:
-        """The values that are read, each with the selection of it that is needed, in the order in
-        which `_remade` takes them.
-        """
+        """Each value that is read and the part of it that is needed, in `_remade`'s order."""
         op, inside = value.instruction, self._inside(value)
         if isinstance(op, Take) and op.is_basic:
             return [(op.x, _after(_selection(op), self.wanted.get(value, {})))]
@@ -118,9 +112,7 @@ class _Rewriter:
         return op.inputs
 
     def _inside(self, value: Value) -> Selection:
-        """The part of the selection of a value that its instruction can make from parts of what it
-        reads.
-        """
+        """The part of a value's selection that its instruction makes from parts of its inputs."""
         whole = value.instruction.whole(value.axes)
         return {
             axis: part for axis, part in self.wanted.get(value, {}).items() if axis not in whole
@@ -186,9 +178,7 @@ class _Rewriter:
     # --- Σ a (M x) → M (Σ a x) -------------------------------------------------------------------
 
     def _find_mixing(self, value: Value, op: Contract) -> None:
-        """Note that Σ a (M x) may become M (Σ a x): M is the same along the axes that are summed
-        over, and x is Gaussian and read only here.
-        """
+        """Note that Σ a (M x) may become M (Σ a x): only it reads M x, and M is constant in it."""
         product, rename, between = op.w, Rename(op.w, (), ()), [op.w]
         if isinstance(product.instruction, Rename) and self.uses[product] == 1:
             rename, product = product.instruction, product.instruction.x
@@ -217,10 +207,8 @@ class _Rewriter:
             self.absorbed.update(between)
 
     def _makes_fewer(self, value: Value, op: Contract, axes: Axes) -> bool:
-        """Does Σ a x, as far as it is needed, have fewer vectors than x, which has these axes?
-
-        With as many vectors M x is better made first: its coefficients then have no more columns
-        than M has rows of the other kind, those of Σ a x as many as there are x.
+        """Does Σ a x, as far as it is needed, have fewer vectors than x? Else M x is better made
+        first: its coefficients have no more columns.
         """
         assert op.a is not None
         wanted = self.wanted.get(value, {})
@@ -329,9 +317,7 @@ def _renamed(x: Value, rename: Rename) -> Value:
 
 
 def _changed(op: Instruction, inputs: Mapping[Value, Value], selection: Selection) -> Instruction:
-    """The instruction on other inputs, with layouts after a selection; the same object if nothing
-    changed.
-    """
+    """The instruction on other inputs, with layouts after a selection; itself if none changed."""
     if isinstance(op, Dot) and op.positions:
         cut = [
             _cut_numbers(slot, order, selection)

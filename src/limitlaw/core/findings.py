@@ -62,9 +62,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report:
-    """What `check` found: the findings of its rules, and notes on how the program was written; it
-    is shown as a table.
-    """
+    """What `check` found: its rules' findings, and notes on how the program was written."""
 
     of_rules: tuple[Finding, ...]
     # called when they are first shown: each walks through the program as it was written
@@ -78,9 +76,7 @@ class Report:
 
     @property
     def covered(self) -> bool:
-        """Does Theorem 3.1 cover the program, with every rule known to hold (or
-        known not to be needed)?
-        """
+        """Does Theorem 3.1 cover the program: does every rule hold that is needed?"""
         return all(f.verdict in (Verdict.HOLDS, Verdict.NOT_NEEDED) for f in self.of_rules)
 
     @property
@@ -94,9 +90,7 @@ class Report:
         return tuple(dict.fromkeys(f.label for f in self.of_rules if f.verdict is Verdict.BEYOND))
 
     def __getitem__(self, rule: str) -> Finding:
-        """The finding of the rule whose name starts with `rule`; the gravest if there
-        are several.
-        """
+        """The finding of the rule whose name starts with `rule`; of several, the gravest."""
         found = [f for f in self.findings if f.rule.startswith(rule)]
         if not found:
             raise KeyError(
@@ -150,9 +144,7 @@ class Facts(Analysis):
         *about: Sequence[Value | Family],
         label: str = "",
     ) -> Finding:
-        """The finding of a rule about groups of values and matrices; `reason` has a place {} for
-        each group.
-        """
+        """A rule's finding about groups of values and matrices, for each of which is a {}."""
         groups = tuple(tuple(item.source for item in group) for group in about)
         return Finding(rule, verdict, reason, groups, label, self.names)
 
@@ -196,9 +188,7 @@ class Facts(Analysis):
         return not isinstance(reader.instruction, Dot) or reader.is_average
 
     def sinks(self, term: Value) -> Iterator[tuple[Value, bool]]:
-        """The linear combinations of a term that something else reads, each with: is the reader a
-        random score?
-        """
+        """The linear combinations of a term that are read; with each: by a random score?"""
         seen: set[Value] = set()
         stack = [term]
         while stack:

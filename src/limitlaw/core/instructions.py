@@ -108,25 +108,20 @@ class MatMul(Instruction):
     product with the same matrices from the other side, whose entries then are N(0, std²/rows).
     """
 
+    entrywise: ClassVar[bool] = True
     family: Family
     x: Value
     transposed: bool = False
 
     @property
     def contracted(self) -> Dim:
-        """The space of x: each product sums over its coordinates, and is divided by the root of
-        its dimension.
-        """
+        """The space of x: products sum over its coordinates, and divide by √(its dimension)."""
         return self.family.rows if self.transposed else self.family.cols
 
     @property
     def matrices(self) -> Family:
         """The family of matrices that multiplies x."""
         return self.family
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: W x is made entry by entry."""
-        return NONE
 
     def whole(self, axes: Axes) -> frozenset[Axis]:
         """The axes of the family: it must stay the one that other instructions multiply by."""
@@ -165,6 +160,7 @@ class Dot(Instruction):
     of |position of q − position of k|, None where positions are not known in advance.
     """
 
+    entrywise: ClassVar[bool] = True
     q: Value
     k: Value
     scaling: str
@@ -178,10 +174,6 @@ class Dot(Instruction):
     def averages(self) -> bool:
         """Is it n⁻¹ Σ_α q_α, the dot product of q with **1** under 1/n?"""
         return self.scaling == "linear" and isinstance(self.k.instruction, Ones)
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: dot products are made entry by entry."""
-        return NONE
 
     def separates(self) -> Axes:
         """The axes along which positions differ."""
@@ -197,14 +189,11 @@ class Rotate(Instruction):
     """
 
     has_coordinates: ClassVar[bool] = True
+    entrywise: ClassVar[bool] = True
     x: Value
     positions: Number
     order: Layout
     base: float
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: vectors are rotated one by one."""
-        return NONE
 
     def separates(self) -> Axes:
         """The axes along which positions differ."""
@@ -249,25 +238,3 @@ class Apply(Instruction):
     def separates(self) -> Axes:
         """The axes along which f may treat entries differently."""
         return tuple(self.mixed)
-
-
-INSTRUCTIONS: tuple[type[Instruction], ...] = (
-    Initial,
-    Data,
-    Ones,
-    Constant,
-    DimensionRatio,
-    MatMul,
-    Map,
-    Dot,
-    Rotate,
-    Apply,
-    Contract,
-    Add,
-    Take,
-    Rename,
-    Stack,
-    Argument,
-    Scan,
-    FromScan,
-)

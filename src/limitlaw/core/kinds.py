@@ -28,9 +28,7 @@ NONE: frozenset[Axis] = frozenset()
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Number:
-    """A slot for constants (entries of a kernel, scales, data, positions): an argument of what is
-    compiled.
-    """
+    """A slot for constants (kernels, scales, data): an argument of a compiled function."""
 
     array: Any
 
@@ -43,11 +41,10 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Family:
-    """Independent random matrices, rows × cols, one for each entry of `layout`, with entries
-    i.i.d. N(0, std²/cols).
+    """Independent random matrices, rows × cols, one for each entry of `layout`, entries N(0,
+    std²/cols).
 
-    A vector that has an axis of the family meets a matrix of its own at each entry. `std`
-    broadcasts to `layout`.
+    Vectors with an axis of the family meet a matrix of their own at each entry.
     """
 
     layout: Layout
@@ -115,10 +112,12 @@ class Instruction:
     where they mean the same. Its traits say what analyses need. `linear`: a vector it makes is,
     given the numbers, a linear combination of the vectors it reads. `given`: what it makes is
     deterministic (data, constants, the vector **1**). `has_coordinates`: a vector it makes is
-    known by its coordinates, not by inner products.
+    known by its coordinates, not by inner products. `entrywise`: an entry of its result is made of
+    entries at the same places of what it reads (see `mixes`).
     """
 
     linear: ClassVar[bool] = False
+    entrywise: ClassVar[bool] = False
     given: ClassVar[bool] = False
     has_coordinates: ClassVar[bool] = False
 
@@ -143,13 +142,11 @@ class Instruction:
         return None
 
     def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """The axes of its result along which an entry of the result may need other entries of what
-        it reads: all of them, if nothing else is known.
-
-        A cumulative sum mixes the axis it goes along. Along any other axis entry i is made of
-        entries i on that axis.
+        """The axes of its result along which an entry may need other entries of what it reads:
+        none if it is `entrywise`, else all, if nothing is known; of a cumulative sum, the axis
+        that it goes along.
         """
-        return frozenset(axes)
+        return NONE if self.entrywise else frozenset(axes)
 
     def whole(self, axes: Axes) -> frozenset[Axis]:
         """The axes of its result along which it is made as a whole or not at all."""
@@ -181,9 +178,7 @@ class Instruction:
 def rule_for(
     kind: type[Instruction], rules: Mapping[type[Instruction], Found], where: str
 ) -> Found:
-    """The rule in a table for a kind of instruction: its own, or that of its nearest
-    base class.
-    """
+    """The rule in a table for a kind of instruction: its own, or its nearest base class's."""
     for known in kind.__mro__:
         if known in rules:
             return rules[known]
@@ -214,10 +209,8 @@ def _renewed(content: object, new: Mapping[object, object]) -> object:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear(Instruction):
-    """Vectors that are linear combinations of vectors, given numbers; on numbers it acts in the
-    same way.
-
-    Engines need to know no more of it than what it does to arrays.
+    """A linear combination of vectors, given numbers (or the same of numbers); engines need only
+    know what it does to arrays.
     """
 
     linear: ClassVar[bool] = True
@@ -246,6 +239,7 @@ class Coordinatewise(Instruction):
     """Nonlin: φ(h¹_α, …, p₁, …) for each coordinate α of vectors h and numbers p."""
 
     has_coordinates: ClassVar[bool] = True
+    entrywise: ClassVar[bool] = True
 
     @property
     def phi(self) -> Nonlinearity:
@@ -256,10 +250,6 @@ class Coordinatewise(Instruction):
     def args(self) -> tuple[Value, ...]:
         """The vectors and numbers h¹, …, p₁, …, in order."""
         raise NotImplementedError
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: φ acts entry by entry."""
-        return NONE
 
     def separates(self) -> Axes:
         """No axis: φ is the same for all entries."""

@@ -20,9 +20,7 @@ Size = int | float  # a positive int, or math.inf
 
 
 class Axis:
-    """An axis of a batch: tokens, heads, time. Two axes of one size are two axes; `math.inf` is a
-    size.
-    """
+    """An axis of a batch: tokens, heads, time; equal only to itself. `math.inf` is a size."""
 
     __slots__ = ("size",)
 
@@ -34,9 +32,7 @@ class Axis:
 
 
 class NodeAxis(Axis):
-    """An axis of quadrature nodes in place of an infinite axis: each node is one head with its
-    draw.
-    """
+    """Quadrature nodes in place of an infinite axis: each node is one head with its draw."""
 
     __slots__ = ()
 
@@ -126,9 +122,7 @@ class Labelled:
         return Labelled(self.array, tuple(names.get(axis, axis) for axis in self.axes))
 
     def take(self, axes: Axes, places: Sequence[np.ndarray], new: Axes) -> "Labelled":
-        """The entries at given places along `axes`, one for each entry of `new`; along a missing
-        axis all entries are equal.
-        """
+        """The entries at places along `axes`, laid out along `new`; missing axes are constant."""
         have = [(axis, p) for axis, p in zip(axes, places, strict=True) if axis in self.axes]
         if not have:
             return self
@@ -149,9 +143,7 @@ class Labelled:
 
 
 def _as_slice(places: np.ndarray) -> Any:
-    """Places in arithmetic progression as a slice, a single place as an integer, and None for any
-    others.
-    """
+    """Places in arithmetic progression as a slice, one place as an integer; else None."""
     if places.ndim == 0:
         return int(places)
     if places.ndim > 1 or len(places) < 1:
@@ -167,9 +159,7 @@ def _as_slice(places: np.ndarray) -> Any:
 
 
 def elementwise(f: Callable[..., Any], *operands: Labelled) -> Labelled:
-    """f of arrays that meet by axis; those without hidden axes are numbers, and broadcast over the
-    hidden axes of others.
-    """
+    """f of arrays that meet by axis; arrays without hidden axes broadcast over those of others."""
     axes = union(*(x.axes for x in operands))
     hidden = max(x.hidden for x in operands)
     arrays = [_padded(x.laid(axes), hidden - x.hidden) for x in operands]
@@ -198,9 +188,7 @@ def stack(terms: Sequence[Labelled], axis: Axis) -> Labelled:
 
 
 def contract(a: Labelled | None, w: Labelled, over: Axes, normalised: bool = False) -> Labelled:
-    """Σ a·w over the axes `over`, with a an array of numbers; `normalised` divides by the root of
-    the number of entries.
-    """
+    """Σ a·w over the axes `over`, a an array of numbers; `normalised` divides by √(entries)."""
     result = w.sum(over) if a is None else _product(a, w, over)
     if not normalised:
         return result
@@ -229,9 +217,7 @@ def _product(a: Labelled, w: Labelled, over: Axes) -> Labelled:
 
 
 def labelled(array: object, order: Layout, hidden: int = 0) -> Labelled:
-    """An array that broadcasts to `order`, with hidden axes behind, as a labelled one: it is
-    constant where its size is 1.
-    """
+    """An array that broadcasts to `order`, hidden axes last, labelled; constant if size is 1."""
     array = jnp.asarray(array)
     shape = array.shape[: array.ndim - hidden]
     tail = order[len(order) - len(shape) :]

@@ -12,9 +12,7 @@ from limitlaw.phi import Nonlinearity
 
 
 def last_step(output: Output) -> tuple[Nonlinearity | None, tuple[Output, ...]]:
-    """The nonlinearity that makes the output and the distinct vectors it acts on; else None and
-    the output itself.
-    """
+    """The last nonlinearity and the distinct vectors it acts on; else None and the output."""
     behind: list[Value] = []  # the instructions that rearrange the result of the nonlinearity
     value = output.value
     while isinstance(value.instruction, Take | Rename):
@@ -44,18 +42,13 @@ def _arranged(part: Value, behind: list[Value]) -> Value:
 
 
 def terms_of(value: Value) -> list[Value]:
-    """The terms of which a vector is a linear combination; **1** is one of them if the vector has
-    a mean.
-    """
+    """The terms of a linear combination of vectors; **1** is one if the vector has a mean."""
     return Analysis(Program((value,))).terms(value)
 
 
 def has_pole(y: Value, dimension: Callable[[Dim], int | float]) -> bool:
-    """Is the density of one number y = W u infinite at 0: is u, Gaussian given what comes before,
-    a single number?
-
-    Given u it is N(0, u²), and E |u|^{−1} = ∞; with two numbers, or two heads, the density is
-    finite.
+    """Is the density of y = W u infinite at 0, u being a single number, Gaussian given what comes
+    before? Then y ~ N(0, u²) and E |u|^{−1} = ∞; with two numbers or heads it is finite.
     """
     terms = terms_of(y)
     if len(terms) != 1 or terms[0].axes or not isinstance(terms[0].instruction, MatMul):

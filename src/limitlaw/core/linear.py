@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class Contract(Linear):
     `normalised` divides by the root of the number of entries, which gives infinite axes a meaning.
     """
 
+    entrywise: ClassVar[bool] = True
     a: Value | None
     w: Value
     over: Axes
@@ -30,10 +31,6 @@ class Contract(Linear):
         a = None if self.a is None else numbers[self.a]
         return contract(a, vectors(self.w), self.over, self.normalised)
 
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: it acts entry by entry along the axes that are left."""
-        return NONE
-
     def separates(self) -> Axes:
         """The axes of weights that are constants."""
         weighs = self.a is not None and self.a.instruction.given
@@ -44,6 +41,7 @@ class Contract(Linear):
 class Add(Linear):
     """The sum of `terms`."""
 
+    entrywise: ClassVar[bool] = True
     terms: tuple[Value, ...]
 
     def applied(
@@ -51,10 +49,6 @@ class Add(Linear):
     ) -> Labelled:
         """The sum of the arrays of the terms."""
         return add([vectors(t) for t in self.terms])
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: it acts entry by entry."""
-        return NONE
 
     def separates(self) -> Axes:
         """No axis: all entries are treated alike."""
@@ -115,6 +109,7 @@ class Places:
 class Rename(Linear):
     """x with its axes `old` renamed to `new`, all at once."""
 
+    entrywise: ClassVar[bool] = True
     x: Value
     old: Axes
     new: Axes
@@ -138,10 +133,6 @@ class Rename(Linear):
         """The array of x with its axes renamed."""
         return vectors(self.x).rename(self.names)
 
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: it acts entry by entry."""
-        return NONE
-
     def separates(self) -> Axes:
         """No axis: all entries are treated alike."""
         return ()
@@ -151,6 +142,7 @@ class Rename(Linear):
 class Stack(Linear):
     """The terms, stacked along a new axis."""
 
+    entrywise: ClassVar[bool] = True
     terms: tuple[Value, ...]
     axis: Axis
 
@@ -159,10 +151,6 @@ class Stack(Linear):
     ) -> Labelled:
         """The arrays of the terms, stacked."""
         return stack([vectors(t) for t in self.terms], self.axis)
-
-    def mixes(self, axes: Axes) -> frozenset[Axis]:
-        """No axis: it acts entry by entry."""
-        return NONE
 
     def separates(self) -> Axes:
         """The new axis: each entry along it is another term."""

@@ -21,9 +21,7 @@ def expanded(
     numbers: Mapping[Value, Any],
     equal: Equal = EVERYTHING,
 ) -> Covariance | None:
-    """Cov(v, w) from the covariances of what v reads, of which no more than needed is asked for;
-    None stands for zero.
-    """
+    """Cov(v, w) from covariances of what v reads, asked for as needed; None stands for zero."""
     op = v.instruction
     if isinstance(op, Add):
         blocks = [
@@ -68,10 +66,8 @@ def _applied(
     numbers: Mapping[Value, Any],
     apart: Collection[Axis],
 ) -> Covariance | None:
-    """Cov(v, w) for any linear instruction, by applying it to the left side of the covariances.
-
-    All entries are written out but along the axes `apart`, which the instruction does not mix;
-    pairs of these that all blocks have are kept.
+    """Cov(v, w) for any linear instruction, by applying it to the left of the covariances, written
+    out but along the axes `apart`, which it does not mix.
     """
     known = [set(block.pairs) for block in read.values() if block is not None]
     if not known:

@@ -29,9 +29,7 @@ from limitlaw.core.labelled import Axes, Axis, union
 
 
 class Members(NamedTuple):
-    """Which members the entries of a value depend on: `array[…, m]` is True where the entry …
-    depends on member m.
-    """
+    """Which members a value's entries depend on: `array[…, m]` is True for member m."""
 
     array: np.ndarray
     axes: Axes
@@ -65,9 +63,7 @@ Found = Members | None
 
 
 class Dependence:
-    """Which members of families of matrices, or of batches of initial vectors, the values of a
-    program depend on.
-    """
+    """Which matrices of families and which initial vectors of batches the values depend on."""
 
     def __init__(self, facts: Analysis):
         self.facts = facts
@@ -77,9 +73,7 @@ class Dependence:
         return 2 if self.facts.is_symmetric(axis) else int(axis.size)
 
     def own(self, source: Value) -> Members:
-        """Each entry's own member: of W x the matrix that made it, of initial vectors the vector
-        itself.
-        """
+        """Each entry's own member: of W x its matrix, of initial vectors the vector itself."""
         op = source.instruction
         axes = op.family.axes if isinstance(op, MatMul) else source.axes
         shape = [self.size(axis) for axis in axes]
@@ -87,9 +81,7 @@ class Dependence:
         return Members(np.eye(count, dtype=bool).reshape(*shape, count), axes)
 
     def on(self, value: Value, source: Family | Value, through_numbers: bool) -> Found:
-        """The members of `source` that each entry of a value depends on, also through numbers if
-        asked for.
-        """
+        """The members of `source` that entries of a value depend on, if asked also by numbers."""
         sources = self.facts.products.get(source, []) if isinstance(source, Family) else [source]
         leaves = {
             v: self.own(v) for v in sources if self.facts.position[v] <= self.facts.position[value]
@@ -105,9 +97,7 @@ class Dependence:
     def _carried(
         self, value: Value, leaves: Mapping[Value, Found], through_numbers: bool, everything: bool
     ) -> Found:
-        """The dependence of leaves carried to `value`, through all instructions or through linear
-        ones only.
-        """
+        """Leaves' dependence carried to `value`, by all instructions or by linear ones only."""
         first = min(self.facts.position[v] for v in leaves)
         found: dict[Value, Found] = {}
         for v in self._between(value, first, everything, leaves):

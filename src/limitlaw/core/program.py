@@ -59,9 +59,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def after_inputs(outputs: Iterable[Node], inputs: Callable[[Node], Sequence[Node]]) -> list[Node]:
-    """Everything that the outputs depend on, themselves included, each after its inputs
-    (any depth).
-    """
+    """All that the outputs depend on, and they themselves, each after its inputs (any depth)."""
     order: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(list(outputs))]
     while stack:
@@ -128,9 +126,7 @@ class Program:
 
     @property
     def arrays(self) -> list[Any]:
-        """The arrays in the slots: the arguments of a function that is compiled for the
-        structure.
-        """
+        """The arrays in the slots: arguments of the function compiled for the structure."""
         return [number.array for number in self.numbers]
 
     @property
@@ -140,9 +136,7 @@ class Program:
 
 
 class _Encoder:
-    """Writes a program as a hashable structure: values, families, axes and slots are numbered in
-    order of appearance.
-    """
+    """Writes a program as a hashable structure, numbering what it meets in order of appearance."""
 
     def __init__(self) -> None:
         self.slots: list[Number] = []
@@ -204,9 +198,7 @@ def _fields(family: Family) -> Sequence[object]:
 
 
 def resized(outputs: Sequence[Output], axes: Mapping[Axis, Axis]) -> tuple[Output, ...]:
-    """The same outputs with other axes in place of some; values that had none of these axes stay
-    the same objects.
-    """
+    """The same outputs with some axes replaced; values without these stay the same objects."""
     return _Writer(lambda axis: axes.get(axis, axis), lambda number: number).outputs(outputs)
 
 
@@ -224,10 +216,8 @@ def renumbered(outputs: Sequence[Output], array: Callable[[Any], Any]) -> tuple[
 
 
 def without_numbers(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs with only shapes in their slots: what a function that is compiled for their
-    structure may keep.
-
-    Reading a slot then raises, rather than using the numbers of one program for all.
+    """The same outputs with shapes in their slots, for functions compiled for the structure:
+    reading a slot raises, rather than using one program's numbers for all.
     """
 
     def alone(array: Any) -> ShapeAlone:
@@ -295,9 +285,7 @@ class _Writer:
                 self._values[v] = v if same else dataclasses.replace(v, instruction=op, axes=axes)
 
     def _instruction(self, op: Instruction) -> Instruction:
-        """The instruction with everything it holds written again; the same object if nothing
-        changed.
-        """
+        """The instruction with all that it holds written again; itself if nothing changed."""
         held = {field.name: getattr(op, field.name) for field in dataclasses.fields(op)}
         changes = {name: new for name, old in held.items() if (new := self._new(old)) is not old}
         return dataclasses.replace(op, **changes) if changes else op

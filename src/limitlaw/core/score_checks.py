@@ -89,10 +89,8 @@ def _fresh(
     other_term: Value,
     through_numbers: bool,
 ) -> bool:
-    """Is `term` W x, with no member of W that made it among the ancestors of x or of the other
-    term?
-
-    Or is it a centred initial vector that is independent of the other factor?
+    """Is `term` W x, with no member of W that made it behind x or the other term; or a centred
+    initial vector that is independent of the other factor?
     """
     op = term.instruction
     if isinstance(op, Initial):
@@ -123,9 +121,7 @@ def _meet(dot: Dot, mine: Found, theirs: Found) -> bool:
 def _independent_vector(
     program: Facts, dot: Dot, factor: Value, term: Value, other: Value, other_term: Value
 ) -> bool:
-    """Are the initial vectors `term`, as they enter one factor, uncorrelated with all that the
-    other factor depends on?
-    """
+    """Are initial vectors, `term` of a factor, uncorrelated with all behind the other factor?"""
     members = program.members
     depends = members.on(other_term, term, through_numbers=True)
     if depends is None:
@@ -182,9 +178,7 @@ def _used_elsewhere(program: Facts, W: Family) -> bool:
 
 
 def assumption_b(program: Facts) -> Iterator[Finding]:
-    """Rule (b) of Assumption 3.1: the two factors of a dot product are outputs of different
-    matrices.
-    """
+    """Rule (b) of Assumption 3.1: a dot product's factors are outputs of different matrices."""
     rule = "Assumption 3.1 (b)"
     clean = True
     for dot, op in program.scores:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def depth_figure(traces: "Sequence[Trace]", title: str = "") -> "Figure":
-    """A panel for each statistic: means with error bars, and a band of one standard deviation over
-    draws.
-    """
+    """A panel for each statistic: means with error bars, in a band of one standard deviation."""
     labels = {name: label for trace in reversed(traces) for name, label in trace.labels.items()}
     names = list(dict.fromkeys(name for trace in traces for name in trace))
     figure, panels = panels_of([labels[name] for name in names], 3, (3.4, 2.5), title)

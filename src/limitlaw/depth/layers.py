@@ -48,10 +48,8 @@ def tied_loop(network: object) -> Wide | None:
 
 
 def _loops(network: Wide) -> list[tuple[Value, Value, list[Any]]]:
-    """The loops of a program in order, without those inside their blocks.
-
-    For each: its result (of several streams the first), its start, and the layers it has, which
-    for a scan are a single one.
+    """The loops of a program in order, not those inside blocks: the result of each (of several
+    streams the first), its start, and its layers, for a scan a single one.
     """
     found: dict[object, tuple[Value, Value, list[Any]]] = {}
     places: dict[Value, int] = {}

@@ -24,10 +24,8 @@ SCALES = ("scale", "q_std", "k_std", "v_std", "o_std", "mlp_std", "bias_std", "c
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A Transformer on tokens whose kernel is (1 − correlation) I + correlation.
-
-    `hidden` is the MLP's multiple of n, 0 for none. All other settings have the names of
-    `nn.transformer`.
+    """A Transformer on tokens of kernel (1 − correlation) I + correlation; `hidden` is the MLP's
+    multiple of n, 0 for none, and the rest are settings of `nn.transformer`.
     """
 
     depth: int = 12
@@ -109,9 +107,7 @@ class ScaleGrid(NamedTuple):
 
     @staticmethod
     def of(text: str, option: str) -> "ScaleGrid":
-        """The grid that a text like `q_std=0.1:10:8` describes: eight values, evenly in
-        logarithms; for `correlation` evenly.
-        """
+        """The grid in a text like `q_std=0.1:10:8`: 8 values, log-spaced (`correlation`: even)."""
         name, _, span = text.partition("=")
         name = name.strip().replace("-", "_")
         try:

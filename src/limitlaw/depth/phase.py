@@ -70,9 +70,7 @@ def phase(
     done: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Table:
-    """Compute the diagram, write it to `out`/phase.csv and return the table; finished chunks are
-    not repeated.
-    """
+    """Compute the diagram, write `out`/phase.csv and return the table; chunks are kept."""
     make_folder(out)
     store = Store(out / "chunks", warn)
     chunks = asked.chunks()

@@ -40,9 +40,7 @@ NetworkOfScale = Callable[[Any], Wide]  # a scale, which may be traced → the n
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The scale at which the statistic is `target`, its standard error, and the slope of the
-    statistic there.
-    """
+    """The scale that gives `target`, its standard error, and the statistic's slope there."""
 
     value: float
     error: float
@@ -118,10 +116,8 @@ def solve(
 
 
 def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
-    """The root with as many draws as its error in ln c takes to fall below `goal`, and their
-    number.
-
-    It is found with one batch first, then with more, each time from the last root.
+    """The root with as many draws as an error in ln c below `goal` takes, and their number: found
+    with one batch, then with more, each time from the last root.
     """
     start, precision, draws = time.monotonic(), SHORT * goal, 1
     while True:
@@ -140,18 +136,14 @@ def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
 
 
 def _seconds(drawn: "DrawnStatistic", draws: int, more: int, start: float) -> float:
-    """The seconds that have passed, and those that it takes to have more draws, perhaps at another
-    x as well.
-    """
+    """Seconds passed, and those that more draws take, perhaps at another x as well."""
     each = (time.monotonic() - start) / max(1, drawn.evaluated)
     return time.monotonic() - start + each * (2 * more - draws)
 
 
 class DrawnStatistic:
-    """The statistic of every draw as a function of x = ln c, with the same draws at every x.
-
-    `together` draws are computed at a time; there are at most `most`, and at least `least` are
-    needed.
+    """The statistic of every draw as a function of x = ln c, with the same draws at every x:
+    `together` at a time, at most `most`, at least `least`.
     """
 
     def __init__(

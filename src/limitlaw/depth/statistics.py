@@ -1,7 +1,5 @@
-"""Statistics of a layer: f(kernel, scores), read off each draw, and their summary over many draws.
-
-K is the kernel n⁻¹⟨x_i, x_j⟩ behind the layer, p the scores of its attention (−∞ where masked), A
-= softmax(p).
+"""Statistics of a layer, f(K, p) of the kernel behind it and of its scores (−∞ where masked), A =
+softmax(p), and their summaries over draws.
 """
 
 import dataclasses
@@ -24,9 +22,7 @@ ScalarArray = Float[Array, ""]
 
 
 class Column(NamedTuple):
-    """A statistic after each layer: the mean over draws, its standard error, and the standard
-    deviation over draws.
-    """
+    """A statistic after each layer: its mean over draws, standard error, standard deviation."""
 
     value: Float[np.ndarray, "layers *rest"]
     error: Float[np.ndarray, "layers *rest"]
@@ -94,9 +90,7 @@ class Statistic:
         return Named(self.name, self.read)
 
     def column(self, read: Read, replicates: Replicates, dim: int | float) -> Column:
-        """What all draws say of it: the summary, which must be a `Column` with a row for each
-        layer.
-        """
+        """The summary of all draws, which must be a `Column` with a row for each layer."""
         found: Any = self.summary(read, replicates, dim)
         if not isinstance(found, Column):
             raise TypeError(
@@ -170,9 +164,7 @@ def effective_rank(K: Kernel, scores: Scores) -> ScalarArray:
 
 
 def _over_attention(read: Callable[[Array], Array]) -> Function:
-    """A statistic that is the mean over the attention layers of a block; NaN where there
-    is none.
-    """
+    """A mean over the attention layers of a block; NaN where there is none."""
 
     def of_layer(K: Kernel, scores: Scores) -> ScalarArray:
         if scores is None:
@@ -244,11 +236,10 @@ KL_DRAWS, KL_POINTS = 4096, 400
 def kl_from_gaussian(
     v: Float[np.ndarray, "draws layers tokens"], replicates: Replicates, dim: int | float
 ) -> Column:
-    """KL(law of a coordinate of the last token ‖ Gaussian of equal variance), by quadrature over a
-    mixture.
+    """KL(law of the last token's coordinate ‖ Gaussian of equal variance), by quadrature.
 
-    Bias and error of a mixture over draws: a jackknife over groups of them. NaN in fewer than four
-    dimensions, where the density of a coordinate of a uniform direction jumps.
+    Its bias and error are jackknifed over groups of draws. NaN below four dimensions, where a
+    coordinate's density jumps.
     """
     if dim < 4:
         return Column(*(np.full(v.shape[1], math.nan) for _ in range(3)))
@@ -291,9 +282,7 @@ def _divergence(v: Float[np.ndarray, " draws"], dim: int | float) -> float:
 def log_density(
     x: Float[np.ndarray, "..."], v: float | Float[np.ndarray, "..."], dim: int | float
 ) -> Float[np.ndarray, "..."]:
-    """ln N(x; 0, v) or, in D dimensions, the log density of a coordinate of √(D v) u, u uniform on
-    the unit sphere of R^D.
-    """
+    """ln N(x; 0, v); in D dimensions, ln density of a coordinate of √(D v) u, u on a sphere."""
     if math.isinf(dim):
         return -0.5 * x * x / v - 0.5 * np.log(2 * math.pi * v)
     left = 1.0 - x * x / (dim * v)

@@ -13,9 +13,7 @@ from limitlaw.numerics.replicates import Replicates
 def columns_of(
     chosen: Sequence[Statistic], arrays: Any, replicates: Replicates, dim: int | float
 ) -> dict[str, Column]:
-    """The summary over draws of each statistic, from arrays (draws, layers, …) of several
-    parts.
-    """
+    """Each statistic's summary over draws, from arrays (draws, layers, …) of several parts."""
     columns = {}
     for i, statistic in enumerate(chosen):
         parts = [np.asarray(part[i]) for part in arrays]

@@ -67,9 +67,7 @@ class Trace:
 
     @property
     def in_numbers(self) -> "Trace":
-        """The same trace with a column for each entry of a statistic that gives arrays, as
-        "spectrum[2]".
-        """
+        """The trace with a column for each entry of a statistic of arrays, as "spectrum[2]"."""
         columns, labels = {}, {}
         for name, column in self.columns.items():
             shape = column.value.shape[1:]
@@ -144,9 +142,7 @@ class Trace:
         ]
 
     def to_csv(self, *others: "Trace") -> str:
-        """The records of this trace, and then those of others, as text: numbers with all their
-        digits.
-        """
+        """The records of this trace, then of `others`, as text with all digits."""
         lines = ["layer,statistic,value,error,spread,width"]
         for record in (record for trace in (self, *others) for record in trace.records()):
             width = "inf" if record["width"] is None else record["width"]

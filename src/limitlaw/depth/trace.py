@@ -163,9 +163,7 @@ def chosen_statistics(given: object) -> list[Statistic]:
 
 
 def _known(chosen: list[Statistic], outputs: tuple[Output, ...], named: bool) -> list[Statistic]:
-    """The statistics that are defined here: those `of_the_law` need coordinates N(0, K_ii) given
-    K.
-    """
+    """The statistics defined here; those `of_the_law` need coordinates N(0, K_ii) given K."""
     program = engine.program_of(outputs)
     gaussian = LimitFacts(Analysis(program)).gaussian
     if all(gaussian.get(output.value, False) for output in outputs) and _is_centred(program):

@@ -1,8 +1,5 @@
-"""How far two laws are apart: divergences of densities, and distances between distribution
-functions.
-
-Each takes laws, frozen distributions of scipy.stats, and, where no density is needed, plain
-samples.
+"""How far two laws are apart: `Law`s, frozen distributions of scipy.stats and, where no density is
+needed, plain samples.
 """
 
 from limitlaw.divergence.compared import Divergence

@@ -70,9 +70,7 @@ def compared(
 
 
 def as_law(name: str, value: object) -> Law:
-    """The law that is given: a `Law`, a frozen distribution of scipy.stats, or a sample, an array
-    (draws, *shape).
-    """
+    """A `Law`, a frozen distribution of scipy.stats, or a sample (draws, *shape), as a law."""
     if isinstance(value, Law):
         return value
     if isinstance(value, np.ndarray | jax.Array | list | tuple):
@@ -133,10 +131,8 @@ def check_density(what: str, name: str, law: Law) -> None:
 
 
 def is_infinite(what: str, figure: str, p: Law, q: Law) -> bool:
-    """Is the distance infinite, because one law, a distribution of SciPy, has no finite `figure`?
-
-    Where neither has one, the distance may be finite, as that of a law and the same law shifted;
-    this is refused.
+    """Is the distance infinite, as one law, a distribution of SciPy, has no finite `figure`?
+    Refused where neither has one: the distance may be finite then.
     """
     endless = [
         isinstance(law, ScipyLaw) and not math.isfinite(float(getattr(law, figure)()))
@@ -148,11 +144,10 @@ def is_infinite(what: str, figure: str, p: Law, q: Law) -> bool:
 
 
 def arguments(p: Law, q: Law) -> tuple[Law, Law]:
-    """The laws of X and Z for p and q of φ(X) and φ(Z), with φ rising and one to one; else p and q
-    themselves.
+    """The laws of X and Z for p and q of φ(X) and φ(Z), φ rising and one to one; else p and q.
 
-    KL, total variation and Kolmogorov distance are the same for both pairs, and where φ saturates,
-    only the arguments can be told apart in floating point.
+    KL, total variation and Kolmogorov distance are the same, also where φ saturates and only X and
+    Z can be told apart.
     """
     first, second = p.argument(), q.argument()
     if first is None or second is None or first[0] != second[0]:

@@ -44,20 +44,16 @@ def kl(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Diver
 
 @compared
 def jensen_shannon(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
-    """½ D(p‖m) + ½ D(q‖m) with m = (p + q)/2 (Lin 1991), in nats: at most log 2, also where
-    supports differ.
+    """½ D(p‖m) + ½ D(q‖m), m = (p + q)/2 (Lin 1991), in nats: at most log 2.
 
-    This is the divergence itself: scipy.spatial.distance.jensenshannon is its square root. About
-    noise see `kl`.
+    It is the square of scipy.spatial.distance.jensenshannon. About noise see `kl`.
     """
     return _of_densities("jensen_shannon", p, q, samples, key, two_laws.jensen_shannon)
 
 
 @compared
 def hellinger(p: Law, q: Law, samples: int = POINTS_OF_JOINT, key: object = 0) -> Divergence:
-    """The Hellinger distance H = √(½∫ (√p − √q)²), between 0 and 1. About noise, which enters H²,
-    see `kl`.
-    """
+    """The Hellinger distance H = √(½∫ (√p − √q)²) ∈ [0, 1]; noise enters H² as it does `kl`."""
     squared = _of_densities("hellinger", p, q, samples, key, two_laws.hellinger)
     return root(squared)
 
@@ -108,10 +104,8 @@ def _of_numbers(pair: TwoLaws) -> Divergence:
 
 
 def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> float:
-    """What mass that the nodes do not see could add: that of q as it is, that of p times at most
-    the largest |log p − log q|.
-
-    Jensen–Shannon and Hellinger integrands are at most (p + q)/2.
+    """What mass that nodes do not see could add: that of q, and that of p times the largest |log p
+    − log q|; at most (p + q)/2 for Jensen–Shannon and Hellinger.
     """
     lp, lq = pair.logs(rows)
     p, q = np.exp(lp), np.exp(lq)
@@ -123,10 +117,8 @@ def _unseen(pair: TwoLaws, panels: Panels, rows: Float[np.ndarray, "b x"]) -> fl
 
 
 def _beyond(pair: TwoLaws, panels: Panels, f: Float[np.ndarray, " x"]) -> float:
-    """What the panels leave out on each side, if f falls off like a power of the distance there, f
-    ~ d^{−a}: d f/(a − 1), infinite for a ≤ 1.
-
-    Either f goes on behind the last panel, or it underflows on the way to it.
+    """What panels leave out on each side, if f falls off, or underflows, like d^{−a} of the
+    distance: d f/(a − 1), infinite for a ≤ 1.
     """
     middle = pair.p.whole.middle()
     ends = np.array([panels.lo.min(), panels.hi.max()])

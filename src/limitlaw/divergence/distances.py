@@ -1,6 +1,4 @@
-"""Distances that are integrals or maxima of an absolute difference: of densities, or of
-distribution functions.
-"""
+"""Distances that are integrals or maxima of |p − q| or of |F_p − F_q|."""
 
 import dataclasses
 import math
@@ -125,9 +123,7 @@ def kolmogorov(p: Law, q: Law) -> Divergence:
 def _distribution_functions(
     p: Law, q: Law, tails: Callable[[float], Resolution]
 ) -> tuple[Panels, Float[np.ndarray, " x"], DistanceErrors, SteppedDifference | None]:
-    """F_p − F_q at the nodes of panels that resolve it, its noise, and a stepped form where
-    samples are involved.
-    """
+    """F_p − F_q at nodes of panels that resolve it, its noise, and its steps where samples are."""
     laws = in_blocks(p), in_blocks(q)
     stepped = p.discrete or q.discrete
     panels, d, values = _difference(
@@ -149,9 +145,7 @@ def _difference(
     tails: Resolution,
     closest: float,
 ) -> tuple[Panels, Float[np.ndarray, " x"], Float[np.ndarray, "b x"]]:
-    """Panels that resolve p − q, the difference at their nodes, and the values of all blocks
-    there.
-    """
+    """Panels that resolve p − q, it at their nodes, and the values of all blocks there."""
 
     def difference(values: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
         first, second = _whole(laws, values)
@@ -224,9 +218,7 @@ def folded(d: Float[np.ndarray, " x"], sigma: Float[np.ndarray, " x"]) -> Float[
 
 
 def integral(panels: Panels, d: Float[np.ndarray, " x"]) -> float:
-    """∫ |d| over panels; where d changes sign on one, by the antiderivative of the polynomial d
-    dx/du between its roots.
-    """
+    """∫ |d| over panels; where d changes sign, by its polynomial between that one's roots."""
     c = panels.coefficients(d * panels.slopes)
     ends = legendre.legval(ENDS_OF_PANEL, c.T)
     signs = np.sign(np.concatenate([d.reshape(-1, PANEL_ORDER), ends], 1))
@@ -257,10 +249,8 @@ def maximum(panels: Panels, d: Float[np.ndarray, " x"]) -> tuple[float, float]:
 
 
 def of_maximum(relative: float) -> Resolution:
-    """A resolution for max |d|: what a panel's polynomial leaves out of it, and the most that it
-    may leave out.
-
-    Only panels that may hold the maximum count.
+    """A resolution for max |d|: what a panel's polynomial, if it may hold the maximum, leaves out
+    of it, and the most that it may leave out.
     """
 
     def tails(
@@ -275,9 +265,7 @@ def of_maximum(relative: float) -> Resolution:
 def _heights(
     panels: Panels, d: Float[np.ndarray, " x"]
 ) -> tuple[Float[np.ndarray, " panels"], Float[np.ndarray, " panels"]]:
-    """On each panel the largest |d| at nodes and ends, and the sum of the last two
-    coefficients.
-    """
+    """On each panel the largest |d|, ends included, and the sum of the last two coefficients."""
     c = panels.coefficients(d)
     ends = np.abs(legendre.legval(ENDS_OF_PANEL, c.T)).max(1)
     return np.maximum(np.abs(d).reshape(-1, PANEL_ORDER).max(1), ends), np.abs(c[:, -2:]).sum(1)

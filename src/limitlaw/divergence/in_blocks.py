@@ -1,6 +1,4 @@
-"""A sampled law as the average of laws of independent blocks of its draws, from which errors and
-biases are computed.
-"""
+"""A sampled law as an average of laws of independent blocks, for errors and biases."""
 
 import dataclasses
 import functools
@@ -72,9 +70,7 @@ class InBlocks:
         )
 
     def spread(self, rows: Float[np.ndarray, "b x"]) -> Float[np.ndarray, " x"]:
-        """The standard error of Σ_b a_b rows_b: √(Σ a_b² (rows_b − mean)²/(1 − Σ a_b²)); 0 for one
-        block.
-        """
+        """The standard error √(Σ a_b² (rows_b − mean)²/(1 − Σ a_b²)) of Σ_b a_b rows_b."""
         if not self.several:
             return np.zeros(rows.shape[1:])
         a = self.weights[:, None]
@@ -82,9 +78,7 @@ class InBlocks:
 
 
 def tolerance(*laws: InBlocks) -> float:
-    """What an integral over panels may leave out on each, relative to itself: of noise, seven
-    digits are enough.
-    """
+    """What a panel may leave out of an integral, relatively: with noise, seven digits do."""
     return 1e-7 if any(law.whole.kind == "sampled" for law in laws) else 1e-12
 
 
@@ -129,9 +123,7 @@ def jackknife(
     logs: Float[np.ndarray, "b x"],
     weights: Float[np.ndarray, " b"],
 ) -> tuple[float, float]:
-    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b, for a functional D of rows of log
-    densities.
-    """
+    """Bias and variance of D(p̂), p̂ = Σ_b a_b p_b, for D of rows of log densities."""
     B = len(weights)
     return bias_and_variance(B, functional(log_mixture(logs, weights, subsets(B))))
 

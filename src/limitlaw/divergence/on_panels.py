@@ -1,6 +1,4 @@
-"""Laws on panels: the points between which panels lie, where laws may bend or jump, and their
-distribution functions there.
-"""
+"""Laws on panels: where panels must end, and the laws' distribution functions there."""
 
 import dataclasses
 from typing import TypeVar
@@ -21,11 +19,8 @@ Resolved = TypeVar("Resolved", bound="ResolvedTails")
 
 
 def first_panels(p: Law, q: Law, also: tuple[float, ...] = ()) -> Panels:
-    """Panels on which each law can be seen: fine where one of its components is narrow, and
-    growing away from there.
-
-    They reach to where both laws are negligible, or bounded; atoms, ends of branches and `also`
-    are edges.
+    """Panels that show each law: fine where a component is narrow, to where both are negligible or
+    bounded; atoms, ends of branches and `also` are edges.
     """
     poles = np.concatenate([p.breaks(), q.breaks()])
     hard = np.concatenate([poles, atoms(p), atoms(q), np.array(also)])
@@ -43,9 +38,7 @@ def atoms(law: Law) -> Float[np.ndarray, " a"]:
 
 @dataclasses.dataclass(frozen=True)
 class Tails:
-    """F(x) for x ≤ middle, F(x) − 1 = −P(Y > x) beyond: differences of two laws are those of F,
-    without cancelling.
-    """
+    """F(x) for x ≤ middle, −P(Y > x) beyond: differences of two laws do not cancel."""
 
     laws: tuple[InBlocks, ...]
     middle: float
@@ -60,10 +53,8 @@ class Tails:
         return np.concatenate([law.rows(lambda part: self.at(part, x)) for law in self.laws])
 
     def at(self, law: Law, x: Float[np.ndarray, " x"]) -> Float[np.ndarray, " x"]:
-        """The tail of one law.
-
-        Where both tails are needed, both are computed at all points: there are fewer shapes to
-        compile for.
+        """The tail of one law; both, at all points, where both are needed: fewer shapes are
+        compiled for.
         """
         left = x <= self.middle
         below = np.asarray(law.cdf(x)) if left.any() else 0.0
@@ -73,10 +64,8 @@ class Tails:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedTails:
-    """The tails of one law, F left of the middle and F − 1 right of it, at the nodes of panels
-    that resolve them.
-
-    Each panel is on one side of the middle; there is a row for every block.
+    """One law's tails, F left of the middle and F − 1 right of it, at nodes of panels that resolve
+    them, each on one side: a row for every block.
     """
 
     law: InBlocks

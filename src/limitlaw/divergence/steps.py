@@ -1,6 +1,4 @@
-"""Distribution functions with steps, those of samples, compared with each other or with a smooth
-one.
-"""
+"""Distribution functions with steps, of samples, compared with each other or smooth ones."""
 
 import dataclasses
 
@@ -19,11 +17,9 @@ SMOOTH_TOLERANCE = 1e-10
 
 @dataclasses.dataclass(frozen=True)
 class SteppedDifference:
-    """d = F_p − F_q on cells between neighbouring points, at both ends and in the middle; d is
-    continuous inside a cell.
+    """d = F_p − F_q on cells between neighbouring points, inside which it is continuous.
 
-    Cells are much smaller than the panels of a smooth F: integrals are by Simpson's rule, and by
-    straight lines where d changes sign.
+    Cells are small: Simpson's rule serves, and straight lines where d changes sign.
     """
 
     points: Float[np.ndarray, " points"]
@@ -78,9 +74,7 @@ class Smooth:
     def at(
         self, x: Float[np.ndarray, " x"], inside: Float[np.ndarray, " x"]
     ) -> Float[np.ndarray, " x"]:
-        """F at x by the polynomial of the panel in which `inside` lies: at a jump, the limit from
-        that side.
-        """
+        """F at x by the polynomial of `inside`'s panel: at a jump, the limit from that side."""
         i = np.clip(
             np.searchsorted(self.panels.lo, inside, side="right") - 1, 0, len(self.panels.lo) - 1
         )

@@ -34,11 +34,9 @@ Levels = Float[np.ndarray, " z"]
 
 @compared
 def wasserstein2(p: Law, q: Law) -> Divergence:
-    """W₂ = min √E (X − Z)² over all pairs X ~ p, Z ~ q, of laws of one number; samples and atoms
-    are allowed.
+    """W₂ = min √E (X − Z)² over pairs X ~ p, Z ~ q of one number; samples and atoms are allowed.
 
-    The noise of a sampled law enters squared, and is subtracted as for `kl`: where W₂ is below the
-    noise it is 0.
+    The noise of a sampled law is subtracted, as for `kl`: W₂ is 0 below it.
     """
     check_numbers("wasserstein2", p, q)
     if p is q:
@@ -75,9 +73,7 @@ def _beyond(distance: Levels, terms: Levels) -> float:
 
 
 def _rule(jumps: Float[np.ndarray, " jumps"], nodes: int) -> tuple[Levels, Levels]:
-    """Gauss–Legendre nodes in z between the jumps of either quantile, and weights with the normal
-    density.
-    """
+    """Gauss–Legendre nodes in z between both quantiles' jumps, weights by the normal density."""
     regular = np.linspace(-FAR_SCORE, FAR_SCORE, 1 + round(2 * FAR_SCORE / CELL_SIZE))
     edges = np.unique(np.concatenate([regular, jumps[np.abs(jumps) < FAR_SCORE]]))
     u, w = legendre.leggauss(nodes)
@@ -164,9 +160,7 @@ class _Smooth(ResolvedTails):
         return float(self.panels.tails(self.law.weights @ self.rows).sum())
 
     def rounding(self, z: Levels) -> Levels:
-        """How far quantiles move with the rounding of F: on each panel that of its largest
-        value.
-        """
+        """How far quantiles move with the rounding of F, the largest on each panel."""
         F = self.law.weights @ self.rows
         size = np.abs(F).reshape(len(self.panels.lo), -1).max(axis=1)
         moved = F + TAIL_ROUNDING * np.repeat(size, len(F) // len(size))
@@ -193,9 +187,7 @@ class _Smooth(ResolvedTails):
 
 
 def _solved(panels: Panels, G: Float[np.ndarray, " x"], z: Levels, middle: float) -> Levels:
-    """x with F(x) = Φ(z): the cell of a panel in which F crosses that level, and Newton's method
-    on its polynomial.
-    """
+    """x with F(x) = Φ(z): the cell in which F crosses the level, then Newton's method in it."""
     from scipy.special import ndtr
 
     c = panels.coefficients(G)

@@ -1,6 +1,4 @@
-"""Two laws with densities, in blocks: the integrand, and their divergence from log densities at
-the nodes of a rule.
-"""
+"""Two laws with densities, in blocks: integrands and divergences at a rule's nodes."""
 
 import dataclasses
 import math
@@ -20,10 +18,8 @@ MOST_SPREAD = 0.9  # a larger relative error of a density is taken to be this la
 def relative(
     lp: Float[np.ndarray, "*r x"], lq: Float[np.ndarray, "*s x"]
 ) -> Float[np.ndarray, "*t x"]:
-    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s) with s = log q − log p, and q
-    where p ≪ q.
-
-    It is 0 where p and q underflow, and ∞ where q = 0 < p.
+    """p log(p/q) − p + q ≥ 0 from log densities: p (e^s − 1 − s), s = log q − log p; q where p ≪
+    q, 0 where both underflow, ∞ where q = 0 < p.
     """
     lp, lq = np.broadcast_arrays(lp, lq)
     p, q = np.exp(lp), np.exp(lq)
@@ -66,10 +62,8 @@ def hellinger(
 
 @dataclasses.dataclass(frozen=True)
 class TwoLaws:
-    """Two laws in blocks, and the integrand: a `function` of log p and log q that is ≥ 0 and
-    homogeneous of degree 1 in p and q.
-
-    Rows are the log densities of the blocks of p, then those of q.
+    """Two laws in blocks and a `function` ≥ 0 of log p and log q, homogeneous of degree 1 in p and
+    q; rows are log densities of p's blocks, then q's.
     """
 
     p: InBlocks
@@ -103,9 +97,7 @@ class TwoLaws:
 def estimate(
     pair: TwoLaws, x: object, weights: Float[np.ndarray, " x"], rows: Float[np.ndarray, "b x"]
 ) -> tuple[float, float]:
-    """Σ_i w_i f(log p, log q) less the bias of the sampled laws, and its variance from their
-    noise.
-    """
+    """Σ_i w_i f(log p, log q) without the sampled laws' bias, and its variance."""
     lp, lq = pair.logs(rows)
     value = float(weights @ pair.function(lp, lq))
     if not math.isfinite(value):

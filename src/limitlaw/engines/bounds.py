@@ -116,11 +116,8 @@ def check_bytes(count: int) -> None:
 
 
 def reached(watch: Watch, done: int, total: int, known: float | None = None) -> None:
-    """Note that `done` steps of `total` are finished, and refuse the rest if it would take too
-    long.
-
-    That is judged by the pace of the first steps, once they have taken `known` seconds (by default
-    `BUDGET.known`).
+    """Note that `done` steps of `total` are finished, and refuse the rest if at the pace of the
+    first `known` seconds (by default `BUDGET.known`) it would take too long.
     """
     watch.reached(done, total)
     elapsed, whole = watch.pace()
@@ -130,9 +127,7 @@ def reached(watch: Watch, done: int, total: int, known: float | None = None) -> 
 
 
 def check_memory(samples: int, numbers: int, advice: str) -> None:
-    """Refuse, before anything is drawn, so many draws of so many numbers each that they do not fit
-    into memory.
-    """
+    """Refuse draws of so many numbers each that do not fit into memory, before any is drawn."""
     size, most = 8 * samples * numbers / 2**30, most_gib()
     if size > most:
         plural = "" if numbers == 1 else "s"
@@ -164,9 +159,7 @@ def check_draw(width: int, numbers: int, advice: str) -> None:
 
 @functools.cache
 def most_gib() -> float:
-    """The GiB that a result may take: at most half of this machine's memory, where that is
-    known.
-    """
+    """The GiB that a result may take: at most half of this machine's, where that is known."""
     return min(BUDGET.gib, 0.5 * _machine())
 
 

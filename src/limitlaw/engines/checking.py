@@ -13,9 +13,7 @@ from limitlaw.float64 import in_float64
 
 @in_float64
 def check(y: Written | tuple[Written, ...]) -> Report:
-    """Which assumptions of Theorem 3.1 hold for the program of `y`, what lies beyond it, and what
-    the limit refuses.
-    """
+    """Which assumptions of Theorem 3.1 hold for y, what is beyond it, and what `limit` refuses."""
     report = core.check(y)
     if report.refused:
         return report

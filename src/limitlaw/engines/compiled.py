@@ -33,10 +33,8 @@ LITTLE_EFFORT: tuple[dict[str, int | bool], ...] = (
 
 
 class Compiled:
-    """`jax.jit(function)`, kept as `function`, which is refused where it takes too much
-    (`bounds`).
-
-    `called_rarely`: it is called only a few times once it is compiled.
+    """`jax.jit(function)`, refused where it takes too much (`bounds`); `called_rarely`: it is
+    called a few times once compiled.
     """
 
     def __init__(self, function: Callable[..., Any], called_rarely: bool = False) -> None:
@@ -55,9 +53,7 @@ class Compiled:
         return self._known[kinds].run if kinds in self._known else self.function
 
     def check(self, calls: int, *arguments: Any) -> None:
-        """Compile `function` for these arguments; refuse if so many calls would take too long, or
-        too much memory.
-        """
+        """Compile `function`; refuse so many calls if they take too much time or memory."""
         if inside_jit():
             return
         kinds = _kinds(arguments)

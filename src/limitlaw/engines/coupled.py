@@ -54,10 +54,7 @@ class CoupledVariances(NamedTuple):
 @methods_in_float64
 class Coupled:
     """One output number y, Gaussian with mean 0 given its latent variables, at any width n and in
-    the limit.
-
-    Fixed dimensions stay what they are, so that the limit is the one at fixed head dimension where
-    there is one. Safe to use from several threads, which share what is compiled.
+    the limit; fixed dimensions stay. Threads may share it, and what is compiled.
     """
 
     def __init__(self, y: Written) -> None:
@@ -78,9 +75,7 @@ class Coupled:
         )
 
     def variances(self, width: int, draws: int, seed: int) -> CoupledVariances:
-        """v_n and v_∞ at scrambled Sobol points, or at random ones in high dimensions; independent
-        for different seeds.
-        """
+        """v_n and v_∞ at scrambled Sobol points (random in high dimensions), new for each seed."""
         if self.has_coordinates:
             raise ValueError(
                 "variances needs a program without nonlinearities: n coordinates have no mirror "
@@ -112,10 +107,8 @@ class Coupled:
         return _batched(draw, rule.program.batch, draws)[0]
 
     def _rule(self, width: int) -> "_Rule":
-        """How draws at this width are computed.
-
-        Where there are no coordinates, one program compiled for a very large width serves all
-        widths.
+        """How draws at this width are computed; without coordinates, by a program that is compiled
+        once, for a very large width.
         """
         with self._lock:
             if width not in self._rules:
@@ -137,9 +130,7 @@ class Coupled:
 
     @functools.cached_property
     def _stays(self) -> Bool[np.ndarray, " r"]:
-        """Which latent variables belong to z: lengths in fixed dimensions, and normals with an
-        effect at a very large width.
-        """
+        """The latent variables of z: lengths in fixed dimensions, normals that matter at n = ∞."""
         far = self._program(FAR_WIDTH)
         r = len(far.df)
         z = np.random.default_rng(0).standard_normal((PROBES, 1, r))
@@ -233,9 +224,7 @@ def _variance(
 def _batch_of_variances(
     outputs: tuple[Output, ...], width: int
 ) -> Callable[..., Float[Array, " batch"]]:
-    """A function of the program's constants and a batch of rows of latent variables: v for each
-    row.
-    """
+    """v for each row of latent variables in a batch, given the program's constants."""
 
     def variance(arguments: list[Any], row: Float[Array, " r"]) -> Float[Array, ""]:
         return _variance(outputs, arguments, width, Quasi(_key(), row, most=math.inf))

@@ -89,9 +89,7 @@ BUDGET = Budget()
 
 
 def default_draws(entries: int) -> int:
-    """The default number of draws of a covariance with so many entries: fewer where they take more
-    memory.
-    """
+    """The default draws of a covariance of so many entries: fewer if they take more memory."""
     worth = max(1, BUDGET.numbers / (1 + entries**2))
     return max(BUDGET.least, min(BUDGET.samples, 2 ** int(math.log2(worth))))
 
@@ -122,10 +120,8 @@ class Pace:
         self._look_at, self._least = 1.0, BUDGET.few if error else BUDGET.least
 
     def reached(self, drawn: int, found: Callable[[], Drawn] | None = None) -> bool:
-        """Note that `drawn` draws, which `found()` gives, are finished; says whether that lowered
-        the number of draws.
-
-        The first call starts the clock, since the draws before it waited for a compiler.
+        """Note that `drawn` draws, which `found()` gives, are finished: does that lower the number
+        of draws? The first call, behind a compiler, starts the clock.
         """
         now = time.monotonic()
         if self._clock is None:
@@ -169,7 +165,5 @@ class Pace:
 
 
 def cores() -> float:
-    """How many times faster than one core a calculation is taken to be: half of the cores are
-    busy.
-    """
+    """The speed over one core's that a calculation is taken to have: half the cores are busy."""
     return max(1.0, 0.5 * (os.cpu_count() or 1))

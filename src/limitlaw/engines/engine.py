@@ -62,9 +62,7 @@ def check_drawable(name: str, program: Program, key: object) -> None:
 
 
 def check_width(program: Program, width: int, coordinates: int | None) -> None:
-    """Raise where the program has no meaning at this width, or an output has fewer coordinates
-    than asked for.
-    """
+    """Raise if the width has no meaning, or gives an output fewer coordinates than asked for."""
     for value in (v for part in (program, *program.every_block) for v in part.values):
         if is_infinite(value.axes):
             raise ValueError(
@@ -93,9 +91,7 @@ def entries(output: Output) -> int:
 
 
 def structure(program: Program, asked: tuple[Output, ...]) -> Hashable:
-    """What a compiled function depends on: the structure of the program, and the layouts of its
-    outputs.
-    """
+    """What a compiled function depends on: the program's structure and its outputs' layouts."""
     orders = []
     for output in asked:
         places = {axis: i for i, axis in enumerate(output.value.axes)}
@@ -115,9 +111,7 @@ def untraceable(name: str) -> TypeError:
 
 
 class Draw:
-    """One draw of a program in progress: the constants in its slots, and what is known of its
-    values so far.
-    """
+    """A draw in progress: constants in the program's slots, and what is known of its values."""
 
     rules: ClassVar[Rules]
 
@@ -143,9 +137,7 @@ class Draw:
 
 
 def slots(program: Program, arrays: list[Any]) -> dict[Number, Any]:
-    """The constants of a program by slot: the arguments of a function that is compiled once for
-    its structure.
-    """
+    """A program's constants by slot: arguments of the function compiled for its structure."""
     return dict(zip(program.numbers, arrays, strict=True))
 
 
@@ -173,10 +165,8 @@ def softmax(p: Array, visible: Array | None = None) -> Array:
 
 
 def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
-    """f(p), for a function f of the last two axes that leaves those in front alone.
-
-    Large matrices are treated one after the other, so that the memory which f needs is that for
-    one.
+    """f(p), for an f of the last two axes: large matrices one after the other, so that f needs the
+    memory for one.
     """
     lead, matrix = p.shape[:-2], p.shape[-2:]
     if math.prod(matrix) < LARGE_MATRIX or math.prod(lead) == 1:
@@ -189,10 +179,8 @@ def matrix_by_matrix(f: Callable[[Array], Array], p: Array) -> Array:
 
 
 class Cache(Generic[Kept]):
-    """At most `most` results, with no more than `largest` compiled equations in all.
-
-    The one that was not asked for the longest is dropped first, and gives its memory back. Safe to
-    use from threads.
+    """At most `most` results, with at most `largest` compiled equations in all; the least recently
+    used is dropped first. Threads may share it.
     """
 
     def __init__(self, most: int, largest: int | float = math.inf) -> None:

@@ -55,9 +55,7 @@ MATERIALISED = {"dot_general", "sort", "scan", "while", *FACTORISATIONS}
 
 
 class Work(NamedTuple):
-    """Seconds of one core in a call, and bytes held by a call, of which `kept` are what it
-    returns.
-    """
+    """Seconds of one core, and bytes held, of which `kept` are what a call returns."""
 
     seconds: float
     bytes: int
@@ -89,9 +87,7 @@ def work_of(traced: Any) -> Work:
 
 
 def _work(jaxpr: Any) -> tuple[float, int]:
-    """The seconds of all equations whose results are read, and the most bytes that one of them
-    makes.
-    """
+    """Seconds of all equations whose results are read, and the most bytes that one makes."""
     seconds, held = 0.0, 0
     for equation in _read(jaxpr):
         name = equation.primitive.name
@@ -126,10 +122,8 @@ def _functions(equation: Any) -> Iterator[Any]:
 
 
 def _seconds_inside(name: str, equation: Any, parts: list[float]) -> float:
-    """The seconds of an equation that calls functions.
-
-    Loops count several times; of several branches the cheapest that does something counts, since
-    others are for what seldom happens.
+    """The seconds of an equation that calls functions; loops count several times, and of branches
+    the cheapest that does something, as others are for what seldom happens.
     """
     if name == "cond":
         return min(filter(None, parts), default=0.0)

@@ -1,6 +1,4 @@
-"""The infinite-width engine: Definition 3.1, Theorem 3.1 and Corollary 3.2 of Sakai,
-Karakida and Imaizumi (2025).
-"""
+"""The limit: Definition 3.1, Theorem 3.1, Corollary 3.2 of Sakai, Karakida, Imaizumi (2025)."""
 
 import dataclasses
 import functools
@@ -223,9 +221,7 @@ class Effort:
     def conditions(
         self, program: Limit | Pairs, outputs: tuple[Output, ...], default: int | None = None
     ) -> Outcomes:
-        """As many conditions as asked for, or else up to those that a joint law of
-        these values is worth.
-        """
+        """As many conditions as asked for, or as a joint law of these values is worth."""
         most = default_draws(sum(map(engine.entries, outputs))) if default is None else default
         samples = most if self.samples is None else positive_int("samples", self.samples)
         return program.conditions(samples, self.key, at_most=self.samples is None)
@@ -235,9 +231,7 @@ class Effort:
 
 
 def _law_of_heads(y: Any, output: Output, effort: Effort) -> Law | None:
-    """Where heads are i.i.d. given the kernel: of one number to many digits,
-    of several a mixture with such marginals.
-    """
+    """Heads i.i.d. given the kernel: one number to many digits, several as a mixture of those."""
     samples, key, beyond = effort.samples, effort.key, effort.beyond
     if not output.layout:
         return head_laws.law_of_one_number(output, samples, key, beyond)
@@ -268,9 +262,7 @@ def _law_of_draws(
     effort: Effort,
     default: int | None = None,
 ) -> Any:
-    """The law of what is read off draws, with the error of Gaussian integrals where
-    that may matter.
-    """
+    """The law of what is read off draws, with the Gaussian integrals' error if it matters."""
     program = Limit(settled(parts), reading)
     conditions = effort.conditions(program, parts, default)
     law = _law(last, conditions, effort)
@@ -289,9 +281,7 @@ def _law(last: Last, conditions: Outcomes, effort: Effort) -> Any:
 
 
 def _law_of_numbers(output: Output, effort: Effort) -> Law:
-    """Scores that no others are correlated with are Gaussian given what comes before them;
-    the rest is drawn.
-    """
+    """Scores correlated with no others are Gaussian given those before; the rest is drawn."""
     (p,) = demanded((output.value,))
     if is_score(p) and not is_infinite(p.axes) and _is_alone(p):
         last = Last(None, 1, finite_shape(output.layout))

@@ -14,9 +14,7 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True)
 class Last:
-    """The last step of an output: φ, if there is one, of `parts` arguments that have the shape
-    `event` each.
-    """
+    """The last step of an output: φ, if any, of `parts` arguments of the shape `event` each."""
 
     phi: Nonlinearity | None
     parts: int
@@ -43,10 +41,8 @@ def law_given(
     effort: str = "",
     seed: Any = 0,
 ) -> Law:
-    """The law of outputs that are N(mean, covariance) given the draw; draws are in front of both
-    arrays.
-
-    `seed` is for draws from the law itself.
+    """The law of outputs that are N(mean, covariance) given a draw, draws in front; `seed` is for
+    its own draws.
     """
     count = len(mean)
     points = jnp.asarray(mean).reshape(count, *last.shape)

@@ -1,6 +1,4 @@
-"""How a family of matrices meets a batch of vectors, brought to one form: m matrices times k
-vectors each.
-"""
+"""How a family of matrices meets a batch of vectors: m matrices times k vectors each."""
 
 from typing import NamedTuple
 
@@ -10,9 +8,7 @@ from jaxtyping import Array, Float
 
 
 class Meeting(NamedTuple):
-    """The axes of the broadcast batch shape `full`: along `own` the matrices differ, along
-    `shared` the matrix is the same.
-    """
+    """The axes of the batch shape `full`: matrices differ along `own`, not along `shared`."""
 
     full: tuple[int, ...]
     own: tuple[int, ...]
@@ -27,9 +23,7 @@ class Meeting(NamedTuple):
         return cls(full, own, tuple(a for a in range(len(full)) if a not in own))
 
     def gather(self, x: Float[Array, "*vectors cols"]) -> Float[Array, "m_or_1 k cols"]:
-        """The vectors that each matrix meets; the first axis has size 1 where all matrices meet
-        the same ones.
-        """
+        """The vectors that each matrix meets; the first axis has size 1 if they are the same."""
         x = x.reshape((1,) * (len(self.full) + 1 - x.ndim) + x.shape)
         differ = any(x.shape[a] > 1 for a in self.own)
         sizes = [self.full[a] if differ or a in self.shared else 1 for a in range(len(self.full))]

@@ -1,6 +1,4 @@
-"""What is read off a draw: an engine follows a program, and a `Reading` says which arrays are
-wanted of that.
-"""
+"""What is read off a draw: a `Reading` says which arrays are wanted of a followed program."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -38,9 +36,7 @@ class Reading:
         raise NotImplementedError
 
     def of_iteration(self, draw: Any, value: "Value", layer: "Iterable[Value]") -> Any:
-        """The arrays that are read off an iteration of a loop; it gives `value` and consists of
-        the values `layer`.
-        """
+        """What is read off an iteration of a loop that gives `value` by the values of `layer`."""
         raise NotImplementedError
 
 

@@ -1,6 +1,4 @@
-"""Many draws of one program, compiled in batches of a fixed size: draw i depends only on (key, i),
-bitwise.
-"""
+"""Many draws of one program, in compiled batches: draw i depends on (key, i) only, bitwise."""
 
 import collections
 import functools
@@ -29,16 +27,12 @@ One = Callable[..., Any]  # (arguments, key of a draw) → a tree of arrays
 def keys_of_draws(
     key: Key[Array, ""], start: Int[Array, ""] | int, count: int
 ) -> Key[Array, " count"]:
-    """The keys fold_in(key, i) of draws i = start, start + 1, …, whatever they are computed
-    together with.
-    """
+    """fold_in(key, i) for draws i = start, start + 1, …, however they are batched."""
     return jax.vmap(functools.partial(jax.random.fold_in, key))(start + jnp.arange(count))
 
 
 def batched(one: One, batch: int) -> Callable[..., Any]:
-    """A function of (arguments, key, first draw) that makes `batch` draws, each with its
-    own key.
-    """
+    """A function of (arguments, key, first draw) that makes `batch` draws, a key for each."""
 
     def draws(arguments: object, key: Key[Array, ""], start: Int[Array, ""] | int) -> Any:
         return jax.vmap(functools.partial(one, arguments))(keys_of_draws(key, start, batch))
@@ -54,9 +48,7 @@ def drawn(
     pace: Pace,
     key: Key[Array, ""],
 ) -> Any:
-    """Draws 0, 1, … as many as `pace` says, by a function that `batched` made: arrays with the
-    draws in front.
-    """
+    """Draws 0, 1, …, as many as `pace` says, by a `batched` function: arrays, draws first."""
     return in_batches(
         name,
         lambda i: draws(arguments, key, i * batch),
@@ -113,10 +105,8 @@ def in_batches(
 
 
 def _devices() -> list[Any]:
-    """The devices of this process, or the one that the user chose.
-
-    A single device is not named (None): a function compiled for a device by name would be compiled
-    again.
+    """The devices of this process, or the user's choice; a single one is not named (None), as a
+    named device is compiled for again.
     """
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     several = jax.local_devices() if chosen is None else []

@@ -1,6 +1,4 @@
-"""Statistics of layers: functions of the kernel behind a layer and of its attention scores, read
-off each draw.
-"""
+"""Statistics of layers: functions of the kernel behind a layer and of its attention scores."""
 
 import dataclasses
 from collections.abc import Callable, Iterable

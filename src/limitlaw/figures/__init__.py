@@ -1,5 +1,3 @@
-"""Pictures of laws, of statistics along depth and of audits: curves and styles, drawn by
-matplotlib.
-
-No engine is imported: pictures see arrays and laws.
+"""Pictures of laws, of statistics along depth and of audits by matplotlib, which see arrays and
+laws, and no engine.
 """

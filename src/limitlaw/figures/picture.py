@@ -1,7 +1,5 @@
-"""The content of a picture, without a word about the library that draws it: panels of curves with
-axes and labels.
-
-Labels are text with `<i>`, `<sub>` and `<sup>`: `<i>D</i><sub>KL</sub>`.
+"""The content of a picture, whatever draws it: panels of curves with axes and labels, which are
+text with `<i>`, `<sub>` and `<sup>`.
 """
 
 from dataclasses import dataclass
@@ -11,9 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Style:
-    """The look of a line (`width` 0: none) with dashes in multiples of its width, and of a marker
-    ("": none).
-    """
+    """The look of a line (`width` 0: none), dashes in widths of it, and of a marker ("": none)."""
 
     color: str
     width: float = 1.5
@@ -32,9 +28,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order, with `low` and `high` the ends of error bars; a curve without a label has
-    no entry in a legend.
-    """
+    """Points in order; `low` and `high` end error bars; without a label it is in no legend."""
 
     x: np.ndarray
     y: np.ndarray
@@ -66,9 +60,7 @@ class Field:
 
 @dataclass(frozen=True)
 class PlotAxis:
-    """An axis: `ticks` are (value, text), () for automatic ones; `limits` (low, high), None where
-    free.
-    """
+    """An axis: `ticks` are (value, text), () for automatic ones; `limits` (low, high) or None."""
 
     label: str
     log: bool = False

@@ -14,10 +14,8 @@ EXPECTED = (
 
 
 def activated(phi: object, w: Wide) -> Wide:
-    """φ(w), for φ a function of vectors, a `Nonlinearity`, or a function of arrays.
-
-    A function of arrays that the catalogue knows (as `jnp.tanh`) gets its closed forms; any other
-    is applied by `map`.
+    """φ(w), φ a function of vectors, a `Nonlinearity`, or one of arrays, with the closed forms of
+    the catalogue (as for `jnp.tanh`), else by `map`.
     """
     if isinstance(phi, Nonlinearity):
         return coordinatewise(phi, w)

@@ -34,9 +34,7 @@ class Add(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sum(Op):
-    """The sum Σ over `axes`; with `normalised` divided by the square root of the number of
-    entries, which gives infinite axes a meaning.
-    """
+    """The sum Σ over `axes`; `normalised`: over √entries, so infinite axes have a meaning."""
 
     x: Value
     axes: tuple[int, ...]

@@ -81,7 +81,5 @@ def together(*operands: Output, taken: Iterable[Axis] = ()) -> tuple[Layout, lis
 
 
 def core_value(source: Value, instruction: kinds.Instruction, axes: Axes) -> kinds.Value:
-    """The core value made by `instruction`, in the space of `source`, the value of the language
-    that it is written for.
-    """
+    """The core value made by `instruction`, in the space of `source`, the language's value."""
     return kinds.Value(instruction, axes, getattr(source, "dim", None), source)

@@ -60,10 +60,8 @@ def initial(
 
 
 def data(X: object) -> Wide:
-    """Deterministic vectors with coordinates X[…, α]: batch shape `X.shape[:-1]`, in the fixed
-    space `X.shape[-1]`.
-
-    A first `Matrix(cols=X.shape[-1])` embeds them in width n.
+    """Deterministic vectors of coordinates X[…, α], in the fixed space `X.shape[-1]`: a first
+    `Matrix(cols=X.shape[-1])` embeds them in width n.
     """
     given = real_array("X", X)
     if given.ndim == 0 or 0 in given.shape:
@@ -158,10 +156,8 @@ def apply(f: Callable[..., Any], *args: object) -> Scalars:
 
 
 def softmax(p: Scalars, mask: object = None) -> Scalars:
-    """exp(p_j) / Σ_k exp(p_k) along the last axis, over the tokens that `mask` shows.
-
-    `mask` is None, "causal", or an array of booleans that broadcasts to p's shape: True where the
-    token is seen.
+    """exp(p_j) / Σ_k exp(p_k) along the last axis, over the tokens that `mask` shows: None,
+    "causal", or booleans that broadcast to p's shape, True where seen.
     """
     p = scalars(p, "p")
     if not p.ndim:

@@ -23,9 +23,7 @@ Like = TypeVar("Like", bound="Indexable")  # for beartype, `Self` needs a decora
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Indexable(Value, Written):
-    """What vectors and numbers have in common: NumPy's operations that only move or
-    add up batch entries.
-    """
+    """What vectors and numbers share: NumPy's operations that move or add up batch entries."""
 
     __array_ufunc__ = None  # `array * w` is ours, not NumPy's loop over the entries of the array
 
@@ -42,9 +40,7 @@ class Indexable(Value, Written):
         return self.lowered
 
     def check_with(self, *others: Any) -> None:
-        """Raise if this and others read a loop, and gradients through the same loop, for which it
-        was written out.
-        """
+        """Raise if these read a loop and gradients through it, for which it was written out."""
         if reads_twice([self, *others]):
             raise ValueError(
                 "y reads a loop (repeat or scan), and a gradient through it, for which its "
@@ -147,9 +143,7 @@ class Indexable(Value, Written):
 
 
 def _constant_index(part: object) -> object:
-    """One part of an index: basic ones as they are, lists and arrays as NumPy arrays of integers
-    or booleans.
-    """
+    """One part of an index: basic ones as they are, lists and arrays as NumPy arrays."""
     if part is None or part is Ellipsis or isinstance(part, int | np.integer | slice):
         return part
     array = np.asarray(part)

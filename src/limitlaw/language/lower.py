@@ -1,8 +1,6 @@
-"""Lowering: from what a user writes to the core language, one function for each instruction (those
-on batch axes in `lower_batch_ops.py`).
+"""Lowering, from what a user writes to the core language: a function for each instruction.
 
-The order of axes, newaxis, transposes and axes of size 1 end here: a value is lowered to a core
-value and the layout of its axes, which meet by broadcasting (`broadcasting.py`).
+The order of axes, newaxis, transposes and axes of size 1 end here (`broadcasting.py`).
 """
 
 import math
@@ -211,9 +209,7 @@ def _scan(v: Value, op: ops.Scan) -> Output:
 
 
 def _along(sequence: Output, axis: Axis) -> Output:
-    """A sequence with `axis`, the axis of iterations, as its first axis, which its layout leaves
-    out.
-    """
+    """A sequence with `axis`, that of iterations, first, which its layout leaves out."""
     first, *layout = sequence.layout
     names = {} if first is None else {first: axis}
     return Output(renamed(sequence.value, names), tuple(layout))

@@ -1,6 +1,4 @@
-"""The named nonlinearities, as functions of vectors (coordinate by coordinate) and of numbers
-(entry by entry).
-"""
+"""The named nonlinearities, of vectors (by coordinates) and of numbers (by entries)."""
 
 from jax import lax
 

@@ -1,6 +1,4 @@
-"""The instructions of the language; those on batch axes are in `batch_ops.py`. What an instruction
-is, `tree.py` says.
-"""
+"""Instructions of the language (see `tree.py`); those on batch axes are in `batch_ops.py`."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -24,9 +22,7 @@ from limitlaw.phi import Nonlinearity
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Initial(Op):
-    """Random initial vectors: coordinates i.i.d. N(mean, cov), with cov over the flattened batch;
-    a `cov` of one axis is the diagonal.
-    """
+    """Random initial vectors, coordinates i.i.d. N(mean, cov); a `cov` of one axis is diagonal."""
 
     mean: Any
     cov: Any
@@ -83,9 +79,7 @@ class Map(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dot(Op):
-    """Dot products D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear");
-    (…,s), (…,t) → (…,s,t).
-    """
+    """D^{-1/2} Σ_α q_α k_α ("sqrt") or D^{-1} Σ_α q_α k_α ("linear"); (…,s), (…,t) → (…,s,t)."""
 
     q: Value
     k: Value
@@ -122,9 +116,7 @@ class Apply(Op):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rotated(Op):
-    """Coordinates m and m + D/2 rotated by the angle position·base^{-2m/D}, m < D/2; it may only
-    enter a `Dot`.
-    """
+    """Coordinates m < D/2 and m + D/2 rotated by position·base^{-2m/D}; only a `Dot` reads it."""
 
     w: Value
     positions: Any
@@ -199,10 +191,8 @@ class Tied:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unrolled(Op):
-    """The last of several iterations that were written one after the other, starting at x.
-
-    `turns` are the values after each iteration, `why` says why there is no loop, and `tied` is the
-    block if all iterations are the same function.
+    """The last of several iterations written in a row from x on: `turns` their values, `why` no
+    loop, and `tied` the block if all are the same function.
     """
 
     x: Value

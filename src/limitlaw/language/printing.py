@@ -34,9 +34,7 @@ _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def text(*outputs: Value) -> str:
-    """The program of `outputs` as text: its matrices, then its instructions with batch shapes and
-    spaces.
-    """
+    """The program of `outputs` as text: matrices, then instructions with shapes and spaces."""
     rows, output = _rows(outputs)
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [
@@ -56,9 +54,7 @@ def in_notebook(*outputs: Value) -> str:
 
 
 def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
-    """A row (name, kind, formula, shape, space) for each matrix and instruction, and a line that
-    names the output.
-    """
+    """A row (name, kind, formula, shape, space) for each matrix and step, and the output's."""
     names = Names(outputs)
     rows: list[tuple[str, ...]] = [
         (name, "Matrix", _matrix(m), _shape(m.shape), f"{m.rows} × {m.cols}")
@@ -71,9 +67,7 @@ def _rows(outputs: tuple[Value, ...]) -> tuple[list[tuple[str, ...]], str]:
 
 
 def mermaid(*outputs: Value) -> str:
-    """The graph of the program in Mermaid's language, for any Markdown viewer that
-    draws Mermaid.
-    """
+    """The graph of the program in Mermaid's language, which Markdown viewers draw."""
     for value in outputs:
         if not isinstance(value, Value):
             raise TypeError(
@@ -97,9 +91,7 @@ def mermaid(*outputs: Value) -> str:
 
 
 class Names:
-    """Names for the values and matrices of a program; constants have none and are written out
-    where they are used.
-    """
+    """Names for a program's values and matrices; constants are written out where used."""
 
     def __init__(self, outputs: tuple[Value, ...]):
         everything = ancestors(outputs)
@@ -177,9 +169,7 @@ def _tuple(values: tuple[Value, ...], names: Names) -> str:
 
 
 def _several(pairs: tuple[tuple[Value, Value], ...], names: Names) -> str:
-    """For each pair (argument, sequence or constant), the text that says what the argument stands
-    for.
-    """
+    """For each pair (argument, sequence or constant), text that says what the first stands for."""
     return "".join(f", {names[inside]} of {names[outside]}" for inside, outside in pairs)
 
 

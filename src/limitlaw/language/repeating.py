@@ -1,6 +1,4 @@
-"""Loops: `scan` applies a block along an axis, and `repeat` many times; in both the block is
-written once.
-"""
+"""Loops: `scan` applies a block, written once, along an axis, and `repeat` many times."""
 
 import dataclasses
 import inspect
@@ -140,9 +138,7 @@ def _length(sequences: Values, length: int | None) -> int:
 
 
 def _alike(y: object, x: Value) -> Value:
-    """The next carry that a block gives in place of x; refused unless its shape and space are
-    those of x.
-    """
+    """The next carry that a block gives, refused unless x's shape and space are its own."""
     if isinstance(x, Wide):
         y = wide("what block returns", y)
         if y.shape != x.shape or y.dim != x.dim:
@@ -225,9 +221,7 @@ def _scanned(
 def _unrolled(
     step: Step, starts: Values, sequences: Values, order: range, why: str, tied: ops.Tied | None
 ) -> tuple[Values, Values]:
-    """Write a loop as iterations one after the other: its last carries, and the outputs of all
-    iterations.
-    """
+    """A loop written as iterations in a row: its last carries, and all iterations' outputs."""
     carries, outputs, made = starts, {}, []
     for t in order:
         carries, outputs[t] = step(carries, tuple(cast(Any, s)[t] for s in sequences))
@@ -246,10 +240,8 @@ def _argument(like: Value, shape: Any) -> Value:
 
 
 def _from_outside(first: Values, second: Values, arguments: Values) -> tuple[Values, set[Matrix]]:
-    """The values and matrices from outside that a block reads.
-
-    They are what two writings of the block have in common, as far as the rest of it reads them.
-    Constants do not count: a block may make them itself.
+    """What a block reads from outside: what two writings of it have in common, as far as the rest
+    of it reads that. Constants do not count, which it may make.
     """
     one, two = ancestors(first), ancestors(second)
     common = (set(one) & set(two)).difference(arguments)
@@ -260,9 +252,7 @@ def _from_outside(first: Values, second: Values, arguments: Values) -> tuple[Val
 
 
 def all_substituted(values: Sequence[Like], known: dict[Value, Value]) -> tuple[Like, ...]:
-    """The values with the keys of `known` replaced by its values; matrices and initial vectors
-    stay the same.
-    """
+    """The values with `known` ones replaced; matrices and initial vectors stay the same."""
     new = dict(known)
     for v in ancestors(values):
         if v not in new:

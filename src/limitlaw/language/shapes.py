@@ -63,9 +63,7 @@ def indexed(name: str, shape: Shape, index: Any) -> Shape:
 def reduced(
     name: str, shape: Shape, axis: int | tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], Shape]:
-    """The axes that `axis` names (counted from the front, None for all), and the shape without
-    them.
-    """
+    """The axes that `axis` names (from the front; None: all), and the shape without them."""
     axes = (
         tuple(range(len(shape))) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     )
@@ -175,9 +173,7 @@ def parts_of(index: tuple[Any, ...], layout: Layout, shape: Shape) -> tuple[Layo
 
 
 def _expanded(index: tuple[Any, ...], ndim: int) -> list[Any]:
-    """The index with one part for each axis and None for new axes; a boolean array becomes the
-    places where it is true.
-    """
+    """The index with a part for each axis and None for new ones; booleans become places."""
     parts: list[Any] = []
     for part in batch_index(
         index if any(p is Ellipsis for p in index) else (*index, Ellipsis), ndim
@@ -226,9 +222,7 @@ def _gathered(
 
 
 def _adjacent(parts: Sequence[object]) -> bool:
-    """Do index arrays and integers stand side by side? Otherwise NumPy puts the axes that they
-    make in front.
-    """
+    """Are index arrays and integers side by side? Else NumPy puts the axes they make in front."""
     places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
     return places == list(range(places[0], places[-1] + 1))
 

@@ -15,9 +15,7 @@ from limitlaw.language.shapes import Shape
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What an instruction makes: it has the instruction, a batch shape, and the core value it
-    lowers to.
-    """
+    """What an instruction makes, with its batch shape and the core value it lowers to."""
 
     op: "Op"
     shape: Shape
@@ -34,18 +32,14 @@ class Op:
     """An instruction of the user's language."""
 
     def lowered(self, value: Value) -> Output:
-        """The core value of `value`, which this instruction makes.
-
-        Only instructions that are added from outside the package define this; `language/lower.py`
-        knows all others.
+        """The core value of `value`, which this instruction makes, if it is added from outside the
+        package: `language/lower.py` knows all others.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what it is in core")
 
     def formula(self, name: Callable[[Value], str]) -> str:
-        """How the instruction is printed, where `name(x)` is the name of a value x.
-
-        Only instructions that are added from outside the package define this;
-        `language/printing.py` knows all others.
+        """How the instruction is printed, `name(x)` naming x, if it is added from outside the
+        package: `language/printing.py` knows all others.
         """
         return f"{type(self).__name__}({', '.join(map(name, self.inputs))})"
 

@@ -210,9 +210,7 @@ def matmul(matrix: Matrix, x: object) -> Wide:
 
 
 def transposed_matmul(matrix: Matrix, x: object) -> Wide:
-    """√(cols/rows) Wᵀ x, whose coordinates have the scale of those of x whatever the two
-    dimensions are.
-    """
+    """√(cols/rows) Wᵀ x, with coordinates on the scale of x's for any two dimensions."""
     x = wide("the right-hand side of Matrix.T @", x)
     if matrix.rows != x.dim:
         raise ValueError(f"{matrix!r}.T multiplies vectors in the space {matrix.rows}, got {x!r}")
@@ -271,9 +269,7 @@ def coordinatewise(phi: Nonlinearity, *args: Value) -> Wide:
 
 
 def elementwise(name: str, f: Callable[..., Any], *args: object, **known: Any) -> Scalars:
-    """f of numbers, entry by entry with broadcasting; `known` are fields of `ops.Apply` that say
-    what is known of f.
-    """
+    """f of numbers, entry by entry; `known`: fields of `ops.Apply` that say what f is."""
     values = tuple(scalars(a, f"an argument of {name}") for a in args)
     shape = shapes.broadcast(name, *(v.shape for v in values))
     if shapes.of_function(name, f, *(v.shape for v in values)) != shape:

@@ -1,7 +1,5 @@
-"""Loops written out, one iteration after the other, each with matrices and initial vectors of its
-own: what gradients go through.
-
-They are not those of the loop: a program that reads both is refused (`check_with`).
+"""Loops written out, each iteration with matrices and vectors of its own, for gradients. A program
+that reads the loop, too, is refused (`check_with`).
 """
 
 import dataclasses
@@ -26,9 +24,7 @@ _CARRIED: weakref.WeakKeyDictionary[Value, list[list[Value]]] = weakref.WeakKeyD
 
 
 def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
-    """The same values with loops written out; a value that was written without loops before gives
-    what it gave then.
-    """
+    """The same values with loops written out; those without loops are made once."""
     new: dict[Value, Value] = {}
     given: Sequence[Value] = values
     for v in after_inputs(given, _outside):

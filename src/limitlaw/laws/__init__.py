@@ -1,6 +1,4 @@
-"""Laws: distributions with a density, a distribution function, quantiles, moments, samples and
-error bars.
-"""
+"""Distributions with a density, a cdf, quantiles, moments, samples and error bars."""
 
 from limitlaw.laws.base import Law
 from limitlaw.laws.empirical import Combination, Empirical

@@ -29,9 +29,7 @@ MANY_ATOMS = 1024
 
 
 class Averaged(Law):
-    """A law whose quantities are averages of the same quantities given a component: a Gaussian,
-    its image, or one sample.
-    """
+    """A law of averages over components: Gaussians, their images, or single samples."""
 
     _components: Components
     _outer: Quantity  # E (Y − c)(Y − c)ᵀ of a component and a centre c, for joint laws
@@ -46,11 +44,9 @@ class Averaged(Law):
         """The law of some of the components."""
 
     def blocks(self) -> Blocks | None:
-        """The laws of 16 runs of neighbouring components, or fewer where components are few; None
-        for fewer than four runs.
+        """The laws of 16 runs of neighbouring components, or of 4 at least; else None.
 
-        The runs are of neighbours, and not of every 16th component: antithetic pairs, and points
-        of a Sobol sequence, stay together.
+        Neighbours, as antithetic pairs and points of a Sobol sequence stay together.
         """
         if self.kind != "sampled":
             return super().blocks()
@@ -71,9 +67,7 @@ class Averaged(Law):
     @property
     @abc.abstractmethod
     def _central(self) -> Quantity:
-        """E (Y − c)^j of a component, about a centre c, for j = 1, 2, 3, 4 in front of the law's
-        shape.
-        """
+        """E (Y − c)^j of a component about c, for j = 1, 2, 3, 4 in front of the law's shape."""
 
     def _moments(self, centre: Float[Array, "..."]) -> Estimate:
         return self._components.average(self._central, centre[None], self._size)[0]
@@ -107,9 +101,7 @@ class Averaged(Law):
         return self._components.second_moment(second, first, product, centre, self._size)
 
     def _moved(self, x: Array, level: Array, lower: Array) -> Array:
-        """How far the error of the tail probability moves the quantile x: error/density, by
-        logarithms where the level is small.
-        """
+        """How far the tail's error moves the quantile: error/density, by logs for small levels."""
         if is_traced(level) or not bool((level < SMALL_LEVEL).any()):
             return self._cdf(x).error() / self._pdf(x).value
         below, above = self._log_tail(x, False), self._log_tail(x, True)
@@ -124,9 +116,7 @@ class Averaged(Law):
         owners: Int[np.ndarray, " entries"],
         chances: Float[np.ndarray, " entries"],
     ) -> tuple[Atoms, Float[Array, " atoms"]]:
-        """Atoms from a list of (value, component, its probability there), and the standard errors
-        of their masses.
-        """
+        """Atoms from (value, component, its probability there), with errors of their masses."""
         components = self._components
         points, atom = np.unique(values, axis=0, return_inverse=True)
         atom = atom.reshape(-1)
@@ -158,9 +148,7 @@ class Averaged(Law):
         return self._shape(kurtosis)
 
     def _shape(self, figure: Callable[[Array], Array]) -> Estimate:
-        """A figure of the central moments, without its bias where components are independent
-        draws.
-        """
+        """A figure of the central moments, without bias if components are independent draws."""
         mean = self._centre
         c = self._moments(mean).value
         value = figure(c)

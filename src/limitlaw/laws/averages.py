@@ -1,6 +1,4 @@
-"""Averages of a quantity over the components of a law, in blocks: memory stays bounded for any
-number of components.
-"""
+"""Averages over the components of a law, in blocks, so that memory stays bounded."""
 
 import dataclasses
 import functools
@@ -60,9 +58,7 @@ class Components:
 
     @functools.cached_property
     def parts(self) -> list["Components"]:
-        """The blocks, as components; none where components are independent or too few. A remainder
-        is in no block.
-        """
+        """The blocks, as components; none if these are independent or too few."""
         size = len(self) // self.blocks if self.blocks else 0
         if not self.sampled or size < LEAST_OF_BLOCK:
             return []
@@ -88,9 +84,7 @@ class Components:
         return Estimate(value, lambda: self._error(quantity, points, size, value))
 
     def log_average(self, quantity: Quantity, points: AtPoints) -> Estimate:
-        """log Σ_k w_k exp(quantity), safe where every term underflows. The error is that of the
-        logarithm.
-        """
+        """log Σ_k w_k exp(quantity), safe if every term underflows, with the logarithm's error."""
         value = self._reduce(quantity, "log", points, 1)
         return Estimate(value, lambda: self._error(quantity, points, 1, value, "log spread"))
 
@@ -102,11 +96,9 @@ class Components:
         integral: Inexact[Array, "..."],
         points: Callable[[Array], AtPoints] = lambda x: x,
     ) -> Float[Array, "..."]:
-        """The standard error of ∫ f p, from what each component, of density `share`, contributes
-        to it.
+        """The standard error of ∫ f p, from what each component, of density `share`, contributes.
 
-        `weighted`: f at the nodes of a rule, times its weights. `points`: the argument of `share`,
-        from the nodes.
+        `weighted`: f times a rule's weights; `points`: `share`'s argument, from the nodes.
         """
         count = padded_size(len(nodes))  # few sizes, to compile for
         weighted = np.concatenate([weighted, np.zeros((count - len(nodes), *weighted.shape[1:]))])
@@ -242,27 +234,21 @@ def _standard_error(
 
 
 def spread_of_blocks(d: Inexact[Array, "blocks ..."]) -> Float[Array, "..."]:
-    """The standard error of an average from the deviations d_b of its blocks: √(Σ_b |d_b|²/B(B −
-    1)).
-    """
+    """The standard error √(Σ_b |d_b|²/B(B − 1)) of an average, its blocks being d_b off."""
     return jnp.sqrt(jnp.sum(jnp.abs(d) ** 2, axis=0) / (len(d) * (len(d) - 1)))
 
 
 def never_drawn(value: Array | float, count: int) -> Float[Array, "..."]:
-    """The share of a quantity that one draw of `count` carries: an event that is rarer may be in
-    none of the draws.
-    """
+    """The share that one draw of `count` carries: a rarer event may be in none of them."""
     return jnp.abs(value) / count
 
 
 def rare_decide(
     d: Inexact[Array, "blocks ..."], value: Inexact[Array, "..."]
 ) -> Bool[Array, "..."]:
-    """May events that are too rare to be drawn decide an average?
-
-    Blocks of draws then do not deviate from it at all (by `d`), or one of them does far more than
-    all others: of normal deviations of 16 blocks the largest has `ONE_BLOCK` of their squares once
-    in a thousand times.
+    """May events that are too rare to be drawn decide an average? Blocks then do not deviate from
+    it by d, or one deviates far more than others: of 16 normal deviations the largest has
+    `ONE_BLOCK` of all squares once in a thousand times.
     """
     size = jnp.abs(d)
     largest = jnp.max(size, axis=0)
@@ -285,9 +271,7 @@ def _rows(points: tuple[AtPoints, Array], start: int) -> tuple[PyTree[Array], Ar
 
 
 def padded_size(count: int) -> int:
-    """The number of points that are evaluated for `count`: one of few sizes, since each is
-    compiled for.
-    """
+    """Points evaluated for `count`: one of few sizes, each of which is compiled for."""
     return next((size for size in SIZES if size >= count), -(-count // SIZES[-1]) * SIZES[-1])
 
 
@@ -314,9 +298,7 @@ def _blocks(
     how: How,
     sizes: tuple[int, int],
 ) -> PyTree[Array]:
-    """The reduction `how` over components of the quantity at each point, `sizes` = (components,
-    points) at a time.
-    """
+    """The reduction `how` of the quantity at points, `sizes` = (components, points) at a time."""
     down, across = sizes
     rows = -(-weights.shape[0] // down)
     parameters = jax.tree.map(

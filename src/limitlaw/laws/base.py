@@ -1,6 +1,4 @@
-"""What every law gives: density, distribution function, quantiles, moments, samples, and the error
-of each.
-"""
+"""What every law gives: density, cdf, quantiles, moments, samples, and the error of each."""
 
 import abc
 import functools
@@ -35,11 +33,9 @@ LEVELS_OF_PLACES = (1e-16, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-1
 
 
 class Blocks(NamedTuple):
-    """Laws p_b of independent blocks of a law's draws, with weights a_b of sum one: p = Σ_b a_b
-    p_b.
+    """Laws p_b of independent blocks of draws, with weights a_b of sum one: p = Σ_b a_b p_b.
 
-    This holds exactly where `exact` is True; else to first order in the noise, as for a sum over
-    heads whose mixing law is drawn.
+    That is to first order in the noise only where `exact` is False.
     """
 
     laws: tuple["Law", ...]
@@ -80,15 +76,11 @@ class Law(ScipyNames):
 
     @property
     def error(self) -> Errors:
-        """The error of each quantity, under its name: one standard error, or that of a quadrature;
-        0 if exact.
-        """
+        """The error of each quantity by its name: statistical or a quadrature's; 0 if exact."""
         return Errors(self)
 
     def compared_with(self: Derived, other: Callable[[], "Law"]) -> Derived:
-        """This law, with the difference to `other()`, the same law by another rule, in its
-        errors.
-        """
+        """This law, whose errors hold its difference to `other()`, the same by another rule."""
         self._other = functools.cache(other)
         return self
 
@@ -98,17 +90,13 @@ class Law(ScipyNames):
         return None if self._other is None else self._other()
 
     def _alike(self, law: Derived, derive: Callable[[Any], "Law"]) -> Derived:
-        """`law`, which was made from this one, with its effort, and compared with what `derive`
-        makes from the other law.
-        """
+        """`law`, made from this one, with its effort, compared with what the other law gives."""
         law.effort, other = self.effort, self._other
         return law if other is None else law.compared_with(lambda: derive(other()))
 
     @quantity
     def pdf(self, x: object) -> Float[Array, "..."]:
-        """The density at x, of shape `(…, *shape)` → (…). Where the law has atoms: of the part
-        without them.
-        """
+        """The density at x, `(…, *shape)` → (…); of the part without atoms if there are any."""
         x = self._points("x", x)
         return self._at_poles(x, jnp.inf, self._pdf(x).value)
 
@@ -131,9 +119,7 @@ class Law(ScipyNames):
 
     @quantity
     def sf(self, x: object) -> Float[Array, "..."]:
-        """The survival function P(Y > x), accurate in relative terms in the far tail, where 1 −
-        cdf is not.
-        """
+        """The survival function P(Y > x), accurate in relative terms in the far tail."""
         return jnp.minimum(self._sf(self._numbers("sf", "x", x)).value, 1.0)
 
     @quantity
@@ -167,9 +153,7 @@ class Law(ScipyNames):
         return self._moment(order(k)).value
 
     def expect(self, psi: Psi) -> Inexact[Array, "..."]:
-        """E ψ(Y), for a jnp function `psi` of arrays `(…, *shape)`; what it returns starts with
-        the same … axes.
-        """
+        """E ψ(Y), for a jnp function `psi` of arrays `(…, *shape)` that keeps the … axes first."""
         return average_of(psi, self.shape, lambda psi: self._expect(psi).value)
 
     @quantity
@@ -182,11 +166,8 @@ class Law(ScipyNames):
         return self._atoms()[0]
 
     def blocks(self) -> Blocks | None:
-        """This law as the average of the laws of independent blocks of its draws, whose spread
-        shows its noise.
-
-        One block, the law itself, where it is not sampled. None where it is and cannot be cut: its
-        errors are then known point by point only.
+        """This law as the average of laws of independent blocks of its draws, whose spread is its
+        noise: of itself where it is not sampled; None where it cannot be cut.
         """
         return None if self.kind == "sampled" else Blocks((self,), np.ones(1))
 
@@ -195,15 +176,11 @@ class Law(ScipyNames):
         return self
 
     def middle(self) -> float:
-        """A point near the median with much of the mass on either side, found quickly; for laws of
-        one number.
-        """
+        """A point near the median with much mass on both sides, found fast; for one number."""
         return float(self.thinned().ppf(0.5))
 
     def places(self) -> FineStructure:
-        """Points at which the law varies, and the scale on which it does, to choose panels by; for
-        laws of one number.
-        """
+        """Points at which the law of one number varies, and the scale: panels follow them."""
         x = np.asarray(self.thinned().ppf(np.array(LEVELS_OF_PLACES)))
         return x, np.full(len(x), (x[-2] - x[1]) / 16)
 
@@ -212,9 +189,7 @@ class Law(ScipyNames):
         return np.array(self._poles)
 
     def argument(self) -> "tuple[Callable[[Any], Any], Law] | None":
-        """φ and the law of X, where this is the law of φ(X) and φ is known to be rising and one to
-        one; else None.
-        """
+        """φ and the law of X if this is φ(X)'s and φ is known to rise, one to one; else None."""
         return None
 
     def in_bulk(self) -> "Law":
@@ -262,10 +237,8 @@ class Law(ScipyNames):
         }
 
     def sample(self, key: object, shape: int | tuple[int, ...] = UNSAID) -> Float[Array, "..."]:
-        """Independent draws, of shape `(*shape, *event)`. `key`: a JAX key or an integer seed.
-
-        Without `shape` it is one draw; an integer seed needs a shape, since sample(10) would be
-        taken for ten draws.
+        """Independent draws, of shape `(*shape, *event)`; one without `shape`. `key`: a JAX key,
+        or an integer seed, which needs a shape, as sample(10) may mean ten draws.
         """
         source = as_key(key)
         return self._sample(source, sample_shape(one_meaning(key, shape)))

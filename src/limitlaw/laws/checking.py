@@ -45,9 +45,7 @@ def mixture_arrays(mean: Float[Array, "N ..."], covariance: object) -> tuple[Arr
 
 
 def check_base(base: object, kind: type) -> None:
-    """Raise unless `base`, the law of whose image is asked for, is a Gaussian mixture (of this
-    `kind`).
-    """
+    """Raise unless `base`, whose image is asked for, is a Gaussian mixture (of this `kind`)."""
     if not isinstance(base, kind):
         raise TypeError(f"base must be a Gaussian or a GaussianMixture, got {type(base).__name__}")
 
@@ -71,9 +69,7 @@ def mixture_weights(weights: object, N: int) -> Float[Array, " N"]:
 
 
 def entries(shape: tuple[int, ...], i: Any) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Positions in the flattened array of the entries that index `i` picks, and the shape they
-    come in.
-    """
+    """Positions in the flattened array of entries picked by index `i`, and their shape."""
     try:
         picked = np.arange(math.prod(shape)).reshape(shape)[i]
     except (IndexError, TypeError) as error:

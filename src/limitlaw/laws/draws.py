@@ -1,6 +1,4 @@
-"""Laws that are known by draws: distribution function, quantiles and moments with errors, and
-never a smoothed density.
-"""
+"""Laws known by draws: cdf, quantiles and moments with errors, and no smoothed density."""
 
 import abc
 import dataclasses
@@ -31,9 +29,7 @@ def outer(draws: GroupDraws, centre: Float[Array, "*shape"]) -> Float[Array, "m 
 
 
 class OfDraws(Averaged):
-    """Draws (groups, M, *shape): groups are independent and have weights, draws within one share a
-    component.
-    """
+    """Draws (groups, M, *shape): independent groups, with weights; a group has one component."""
 
     discrete = True
     _outer = staticmethod(outer)
@@ -137,9 +133,7 @@ class OfDraws(Averaged):
         return xp.where(xp.isnan(q), xp.nan, x)
 
     def _quantile_error(self, q: Array, x: Array | np.ndarray) -> Array:
-        """Half the distance between the quantiles one standard error of the cdf above and
-        below.
-        """
+        """Half the distance of the quantiles a standard error of the cdf above and below."""
         spread = self.error.cdf(x)
         high, low = (self._quantile(jnp.clip(q + s * spread, 0, 1)) for s in (1, -1))
         return jnp.asarray((high - low) / 2)
@@ -180,9 +174,7 @@ class OfDraws(Averaged):
 
 
 class Grouped(OfDraws):
-    """Draws in groups, for quantities of other laws that must be sampled, and for parts of
-    them.
-    """
+    """Draws in groups, for what other laws must sample, and for parts of such laws."""
 
     def _no_density(self, what: str) -> ValueError:
         return ValueError(f"draws have no {what}")

@@ -1,6 +1,4 @@
-"""Laws that are known by draws: of plain samples, and of φ(Y₁, …, Y_k) for jointly Gaussian
-arguments.
-"""
+"""Laws known by draws: plain samples, and φ(Y₁, …, Y_k) of jointly Gaussian arguments."""
 
 import dataclasses
 import functools
@@ -53,9 +51,7 @@ class Empirical(OfDraws):
         self._integrated: Callable[[], Any] = lambda: integrated
 
     def with_mean(self: LikeEmpirical, integrated: Callable[[], Any]) -> LikeEmpirical:
-        """This law, with E Y and its error from `integrated`, which is called when the mean is
-        asked for.
-        """
+        """This law, with E Y and its error by `integrated`, called when the mean is asked for."""
         self._integrated = functools.cache(integrated)
         return self
 
@@ -117,11 +113,8 @@ def _picked(known: Any, positions: np.ndarray, shape: tuple[int, ...]) -> Any:
 
 
 class Combination(OfDraws):
-    """The law of φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape): the arguments of φ are
-    along the first axis.
-
-    Its quantities are sampled: each component of Y gives a group of draws, whose spread is the
-    error.
+    """The law of φ(Y[0], …, Y[k−1]) for a mixture Y of shape (k, *shape), sampled: each component
+    of Y gives a group of draws, whose spread is the error.
     """
 
     def __init__(

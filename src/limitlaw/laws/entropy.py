@@ -1,6 +1,4 @@
-"""Differential entropies of laws that average over components, by quadrature, with its error and
-that of sampling.
-"""
+"""Differential entropies of averages over components, by quadrature, with all errors."""
 
 import dataclasses
 import functools
@@ -111,11 +109,8 @@ class Entropy:
         )
 
     def _bias(self, panels: Panels, p: Float[np.ndarray, " x"], value: float) -> float:
-        """What the noise of sampled components takes from the entropy on average: ½∫ p σ², with σ
-        the error of log p.
-
-        The entropy is concave in p, so that E h(p̂) < h. To second order h − E h(p̂) = ½∫
-        Var(p̂)/p.
+        """What noise takes from the entropy, which is concave in p: to second order h − E h(p̂) =
+        ½∫ Var(p̂)/p = ½∫ p σ², σ the error of log p.
         """
         sigma = evaluated(
             lambda x: np.asarray(self.log(jnp.asarray(x)).error())[None], panels.nodes
@@ -126,9 +121,7 @@ class Entropy:
         )
 
     def _spread(self, panels: Panels, costs: Float[np.ndarray, " x"], value: float) -> float:
-        """The standard error: that of the average over components of what each contributes, ∫
-        share (−ρ) dx.
-        """
+        """The standard error, of the average of what each component gives: ∫ share (−ρ) dx."""
         weighted = panels.weights * costs
         spread = self.components.spread_of_integral
         return float(spread(self.share, panels.nodes, weighted, jnp.asarray(value), self.points))
@@ -140,20 +133,15 @@ def _product(p: Float[np.ndarray, " x"], ρ: Float[np.ndarray, " x"]) -> Float[n
 
 
 def _plausible(bias: float, value: float, most: Callable[[], float]) -> float:
-    """The bias, where it is small; else half of the largest bias there can be.
-
-    Components then hardly overlap, and all that is known is h(p̂) ≤ h ≤ `most`, the entropy of the
-    Gaussian of the same covariance, ½ log det 2πe Cov Y.
+    """The bias, if it is small. Else components hardly overlap, and all that is known is h(p̂) ≤ h
+    ≤ `most`, ½ log det 2πe Cov Y: half of the largest bias there can be.
     """
     return bias if bias < SLIGHT else max(0.0, most() - value) / 2
 
 
 def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Estimate:
-    """The entropy −E log p of a joint law with components, from draws of it, with the same bias as
-    for one number.
-
-    To first order the law's own noise enters like that of its components' means: at most Var log p
-    / components.
+    """The entropy −E log p of a joint law, from draws of it, with the same bias as for one number;
+    its own noise is that of a mean, at most Var log p / components.
     """
     components, count = law._components, draws.shape[0] * draws.shape[1]
     flat = draws.reshape(count, *law.shape)
@@ -173,11 +161,9 @@ def joint_entropy(law: Averaged, draws: Float[Array, "groups M *shape"]) -> Esti
 def image_entropy(
     known: Branched, base: Averaged, images: Components, variance: Callable[[], Array]
 ) -> Estimate:
-    """The entropy of φ(Y) without atoms, with the branches of φ `known` and Y a mixture of
-    Gaussians, `base`.
+    """The entropy of φ(Y) without atoms, φ with branches `known`, Y a mixture `base`.
 
-    The integral is over x, since φ may saturate, where floats of φ(x) run out. `images`: the
-    components of φ(Y).
+    By an integral over x, as φ may saturate. `images`: the components of φ(Y).
     """
     phi, same = known.phi, len({(b.bottom, b.top) for b in known.branches}) == 1
     if not known.injective and same and np.isfinite(known.support).all():
@@ -201,9 +187,7 @@ def _plus(estimate: Estimate, shift: Array) -> Estimate:
 def _all_preimages(
     known: Branched, x: Float[Array, " n"]
 ) -> tuple[Float[Array, "n b"], Float[Array, "n b"]]:
-    """Every x' with φ(x') = φ(x), one a branch, and −log |φ'(x')|: found from x, since φ(x) may
-    have rounded.
-    """
+    """Every x' with φ(x') = φ(x), a branch each, and −log |φ'(x')|; from x, as φ(x) rounds."""
     phi = known.phi
     roots, jacobian = preimages(phi(x), known)
     there = jacobian > 0
@@ -227,10 +211,8 @@ def _all_preimages(
 def _other_side(
     phi: Nonlinearity, x: Float[Array, " n"], extremum: Float[Array, ""]
 ) -> Float[Array, " n"]:
-    """x' beyond an extremum of φ with φ(x') = φ(x), for x near it: by Newton's method for ∫_x^{x'}
-    φ' = 0.
-
-    φ(x') − φ(x) itself would be known only to rounding, and x' to its square root.
+    """x' beyond an extremum of φ with φ(x') = φ(x), x near it: by Newton's method for ∫_x^{x'} φ'
+    = 0, since φ(x') − φ(x) is known to rounding only.
     """
     slope = jax.vmap(jax.grad(lambda x: phi(x)))
     other = 2 * extremum - x

@@ -13,17 +13,13 @@ from limitlaw.laws.tracing import Psi, average_of
 
 @methods_in_float64
 class Errors:
-    """The errors of a law's quantities: each method has the name and the arguments of the
-    quantity.
-    """
+    """The errors of a law's quantities, each by the name and arguments of its quantity."""
 
     def __init__(self, law: Estimates) -> None:
         self._law = law
 
     def _of(self, quantity: Callable[[Estimates], Estimate]) -> Float[Array, "..."]:
-        """The error of an estimate itself, combined with the difference to the law by another
-        rule.
-        """
+        """An estimate's own error, combined with the difference to the law by another rule."""
         estimate = quantity(self._law)
         error = estimate.error()
         if self._law._other is None:
@@ -55,9 +51,7 @@ class Errors:
         return self._of(lambda law: law._sf(x))
 
     def ppf(self, q: object) -> Float[Array, "..."]:
-        """The error of the quantile: that of the cdf there over the density; 0 inside an atom's
-        jump.
-        """
+        """The error of the quantile: the cdf's there over the density; 0 inside an atom's jump."""
         q = self._law._levels("ppf", q)
         return self._of(lambda law: law._ppf(q))
 

@@ -69,9 +69,7 @@ def no_atoms(shape: tuple[int, ...] = ()) -> tuple[Atoms, Float[Array, " 0"]]:
 
 
 class Estimates(abc.ABC):
-    """The quantities of a law of a random array Y of `shape`, and checks of the points they are
-    asked at.
-    """
+    """The quantities of a random array Y of `shape`, and checks of points they are asked at."""
 
     shape: tuple[int, ...]
     _other: Callable[[], "Estimates"] | None = None  # the same law by another rule
@@ -87,15 +85,11 @@ class Estimates(abc.ABC):
     def _sf(self, x: Array) -> Estimate: ...
     @abc.abstractmethod
     def _log_tail(self, x: Array, above: bool) -> Estimate:
-        """log P(Y > x) if `above`, else log P(Y ≤ x): to all digits where it is the smaller of the
-        two.
-        """
+        """log P(Y > x) if `above`, else log P(Y ≤ x): to all digits for the smaller one."""
 
     @abc.abstractmethod
     def _place(self, level: Array, lower: Array) -> Estimate:
-        """The smallest x with P(Y ≤ x) ≥ level where `lower`, with P(Y > x) ≤ level elsewhere;
-        levels ≤ ½.
-        """
+        """The least x with P(Y ≤ x) ≥ level if `lower`, else P(Y > x) ≤ level; levels ≤ ½."""
 
     @abc.abstractmethod
     def _cf(self, t: Array) -> Estimate: ...
@@ -126,9 +120,7 @@ class Estimates(abc.ABC):
         return self._on_side(x, True)
 
     def _on_side(self, x: Array, above: bool) -> Estimate:
-        """log P from the smaller tail: its logarithm t, or log(1 − e^t) = log1p(−e^t) for the
-        larger one.
-        """
+        """log P from the smaller tail's logarithm t: t, or log(1 − e^t) for the larger tail."""
         own, other = self._log_tail(x, above), self._log_tail(x, not above)
         smaller = own.value <= other.value
         t = jnp.where(smaller, -1.0, other.value)
@@ -151,9 +143,7 @@ class Estimates(abc.ABC):
         return self._place(level, every), self._place(level, ~every)
 
     def _std(self) -> Estimate:
-        """√v, with the error of v over 2√v; where that is as large as v itself, no more than its
-        root.
-        """
+        """√v; its error is that of v over 2√v, or √ of that where v itself is no larger."""
         v = self._variance()
         std = jnp.sqrt(v.value)
 
@@ -205,9 +195,7 @@ class Estimates(abc.ABC):
 
 
 def as_logarithm(relative: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The error of log p from the relative error r of p: −log(1 − r), ∞ from r = 1 on, where
-    nothing is known.
-    """
+    """−log(1 − r), the error of log p by the relative one of p; ∞ from r = 1 on."""
     return jnp.where(relative < 1, -jnp.log1p(-jnp.where(relative < 1, relative, 0.0)), jnp.inf)
 
 

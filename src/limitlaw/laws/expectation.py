@@ -49,9 +49,7 @@ RARE = 1e-8  # share of the largest density, below which missed mass is not look
 
 
 def is_enough(between: Array, size: Array, psi: Psi) -> bool:
-    """Do two rules for E ψ agree, where `size` is E |ψ|? True also where ψ cannot be looked at,
-    inside `jax.jit` or `jax.grad`.
-    """
+    """Do two rules for E ψ agree, `size` being E |ψ|? True where ψ cannot be looked at."""
     if is_traced(between) or inside_jit() or is_traced(psi(jnp.zeros(1))):
         return True
     return bool(jnp.all(between <= AGREE * size))
@@ -93,17 +91,13 @@ def on_panels(
 
 
 def _cuts(values: "_Values") -> tuple[float, ...]:
-    """Where ψ jumps or bends, and where it changes so fast that finer panels are needed; empty if
-    unknown.
-    """
+    """Where ψ jumps or bends, or changes so fast that panels must be finer; empty if unknown."""
     found = pieces(values.joined_as_traced)
     return () if found is None else (*found.cuts, *(kink.at for kink in found.kinks))
 
 
 class _Values:
-    """ψ as real numbers (x, m), and one linear combination of them that is resolved only where
-    each of them is.
-    """
+    """ψ as reals (x, m), and a combination of them, resolved only where each of them is."""
 
     def __init__(self, psi: Psi):
         self.psi = psi
@@ -162,9 +156,7 @@ class OnPanels:
 
     @functools.cached_property
     def error(self) -> Array:
-        """The error: what polynomials leave out on the panels and at their edges, what lies beyond
-        them, and rounding.
-        """
+        """What polynomials leave out on panels, at their edges and beyond them, and rounding."""
         flat = _flat(self.psi)
         error = np.array([self._of(flat[:, j]) for j in range(flat.shape[1])])
         if np.iscomplexobj(self.psi):
@@ -184,9 +176,7 @@ class OnPanels:
         )
 
     def spread(self, components: Components, share: Quantity) -> Array:
-        """The standard error from sampled components, of density `share`, by what each of them
-        contributes.
-        """
+        """The standard error from what sampled components, of density `share`, contribute."""
         weighted = self.panels.weights.reshape(-1, *[1] * (self.psi.ndim - 1)) * self.psi
         return components.spread_of_integral(share, self.panels.nodes, weighted, self.value)
 
@@ -257,10 +247,8 @@ class Expectation:
 def disagreement(
     w: Float[Array, " x"], values: Inexact[Array, "x ..."], steps: float = 1.0
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """How far the even and the odd points of a trapezoidal rule disagree, with the ends of the
-    rule and, of a fine one, with the jumps of ψ; and E |ψ|.
-
-    `steps`: the number of steps in a length over which what lies beyond the ends may fade.
+    """How far even and odd points of a trapezoidal rule disagree, with its ends and, of a fine
+    one, jumps of ψ; and E |ψ|. `steps`: those over which what lies beyond may fade.
     """
     terms = w.reshape(-1, *[1] * (values.ndim - 1)) * values
     even, odd = (2 * jnp.sum(terms[start::2], axis=0) for start in (0, 1))
@@ -272,11 +260,9 @@ def disagreement(
 
 
 def _at_jumps(w: Float[Array, " x"], values: Inexact[Array, "x ..."]) -> Float[Array, "..."]:
-    """w |jump of ψ|, summed over its jumps: a trapezoidal rule may miss them by as much, while
-    even and odd points agree by accident.
+    """w |jump of ψ|, summed: a trapezoidal rule may miss as much while even and odd points agree.
 
-    Differences Δ^m ψ of neighbours are next to nothing where a fine rule resolves ψ, and at a jump
-    its height times binomial coefficients, of sum 2^{m−1}.
+    A jump times binomial coefficients, of sum 2^{m−1}, shows in differences Δ^m ψ of a fine rule.
     """
     away = jnp.abs(jnp.diff(values, ORDER, axis=0))
     middle = w[ORDER // 2 : len(w) - ORDER // 2]

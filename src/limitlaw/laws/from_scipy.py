@@ -20,9 +20,7 @@ FAR_OUT = 10.0 ** -np.array([300, 200, 130, 80, 50, 30, 20])  # levels of a law'
 
 
 class ScipyLaw(Law):
-    """A frozen continuous distribution of one number, as scipy.stats.norm(0, 2): its figures are
-    SciPy's own.
-    """
+    """A frozen continuous distribution of scipy.stats, whose figures are SciPy's own."""
 
     def __init__(
         self, distribution: Any, kind: str = "exact", beyond: tuple[str, ...] = ()
@@ -78,9 +76,7 @@ class ScipyLaw(Law):
         return exact(jnp.asarray(float(self.distribution.moment(k))))
 
     def _expect(self, psi: Psi) -> Estimate:
-        """E ψ(Y) by SciPy, which states no error: it is taken as the difference to a rule over
-        panels.
-        """
+        """E ψ(Y) by SciPy; its error is taken as the difference to a rule over panels."""
         value = jnp.asarray(self.distribution.expect(lambda y: float(psi(jnp.asarray([y]))[0])))
 
         def error() -> Array:
@@ -145,9 +141,7 @@ class ScipyLaw(Law):
 
 
 def from_scipy(distribution: Any) -> Law | None:
-    """A frozen distribution of scipy.stats as a law; None for anything else. Discrete
-    distributions are refused.
-    """
+    """A frozen distribution of scipy.stats as a law, else None; discrete ones are refused."""
     if not type(distribution).__module__.startswith("scipy.stats"):
         return None
     if hasattr(distribution, "cov_object") and hasattr(distribution, "mean"):

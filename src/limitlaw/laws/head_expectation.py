@@ -1,6 +1,4 @@
-"""E ψ(Y) of a user's function ψ, for a sum over heads: by the rule of its mixture, and over panels
-where ψ is not smooth.
-"""
+"""E ψ(Y) for a sum over heads: by its mixture's rule, or over panels if ψ is not smooth."""
 
 import math
 from collections.abc import Callable

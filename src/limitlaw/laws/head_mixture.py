@@ -62,9 +62,7 @@ class HeadMixture:
 
     @functools.cached_property
     def rougher(self) -> "HeadMixture | None":
-        """The same law with fewer points, whose difference shows the error; None if it is
-        exact.
-        """
+        """The same law with fewer points, whose difference is the error; None if it is exact."""
         return None if self.is_exact else HeadMixture(self.nodes, self._replica, rough=True)
 
     def log_density(self, x: HeadArray) -> HeadArray:
@@ -210,9 +208,7 @@ class HeadMixture:
 
     @kept
     def rule(self) -> tuple[Array, Array, Array]:
-        """Points y, weights of an expectation at them, and log pdf there: the trapezoidal rule in
-        w, y = a sinh w.
-        """
+        """Points y, their weights and log pdf: the trapezoidal rule in w, y = a sinh w."""
         xp = self.nodes.xp
         low, high = self.nodes.ends()
         least = high / RATIO_OF_VARIANCES
@@ -236,18 +232,14 @@ class HeadMixture:
 
     @kept
     def scores(self) -> tuple[Array, Array]:
-        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz, which is the normal density over that
-        at x.
-        """
+        """Quantiles x(z) at normal scores z ≥ 0, and dx/dz: the normal density over that at x."""
         x = -self.quantile(np.asarray(ndtr(-NORMAL_SCORES)))
         slope = np.exp(-(NORMAL_SCORES**2) / 2 - self.log_density(x)) / math.sqrt(2 * math.pi)
         return jnp.asarray(x), jnp.asarray(slope)
 
 
 def entropy(law: HeadMixture, every: int = 1) -> Array:
-    """−∫ p log p by the trapezoidal rule, or by each `every`-th of its points; −∞ for a point
-    mass.
-    """
+    """−∫ p log p by the trapezoidal rule, or each `every`-th point; −∞ for a point mass."""
     _, weight, log = (a[::every] for a in law.rule)
     return jnp.where(
         law.sd > 0, -every * jnp.sum(jnp.where(weight > 0, weight * log, 0)), -jnp.inf

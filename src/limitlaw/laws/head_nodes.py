@@ -1,6 +1,4 @@
-"""What a sum over heads is built from: nodes of the mixing law, their weights, and draws
-of them.
-"""
+"""What a sum over heads is built from: nodes of the mixing law, weights, and draws."""
 
 import dataclasses
 import functools
@@ -70,9 +68,7 @@ class Nodes:
 
     @property
     def levels(self) -> int:
-        """The number of octaves between the smallest and the largest positive variance, and a few
-        below.
-        """
+        """The octaves between the least and the largest positive variance, and a few below."""
         v = self.variances[(self.weights > 0) & (self.variances > 0)]
         return 4 + (math.ceil(math.log2(v.max() / v.min())) if v.size else 0)
 
@@ -91,11 +87,8 @@ class Nodes:
         return nodes, self.outer * total
 
     def blocks(self, count: int) -> tuple[list["Nodes"], Float[np.ndarray, " b"], bool]:
-        """Consecutive blocks of nodes, which are independent if the nodes are: of rows where those
-        are many, else of each row.
-
-        Gives the blocks, their weights, and whether φ is linear in what is cut, and so exactly the
-        average over the blocks.
+        """Consecutive blocks of nodes, of rows where these are many, else of each row; their
+        weights; and whether φ is linear in what is cut, and so the average over blocks.
         """
         G, N = self.variances.shape
         axis = 0 if G >= count or G > N else 1
@@ -120,18 +113,14 @@ class Nodes:
         return laws, total / total.sum(), linear
 
     def draw(self, key: Array, count: int) -> Array:
-        """The average of v over the heads, drawn `count` times: a row for every p heads, and a
-        node for each.
-        """
+        """`count` draws of the mean v over heads: a row for every p heads, a node for each."""
         arrays = (jnp.asarray(a) for a in (self.variances, self.weights, self.groups))
         return _drawn(key, *arrays, count, self.inner, self.outer)
 
 
 def _tilted(weights: HeadArray, e: HeadArray) -> tuple[Any, HeadArray]:
-    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis.
-
-    The logarithm keeps all its digits where it is next to nothing, too, as for a single one of
-    very many heads.
+    """log Σ_k w_k e^{e_k}, and w_k e^{e_k} over that sum, along the last axis: to all digits also
+    if next to nothing, as for one of very many heads.
     """
     xp = jnp if is_traced(weights, e) else np
     middle, most = frozen((weights * e).sum(-1)), frozen(e).max(-1)
@@ -190,10 +179,8 @@ def even_moment(n: int, nodes: Nodes) -> HeadNumber:
 
 
 def kurtosis(nodes: Nodes) -> HeadNumber:
-    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), with μ_g and σ_g² the mean and variance of v/V in group g,
-    V = E v.
-
-    Squares of v itself would leave the range of floats. NaN where V = 0.
+    """3/q (Var_u μ_g + Σ_g u_g σ_g²/p), μ_g and σ_g² mean and variance of v/V in group g, V = E v:
+    no square of v leaves the range of floats. NaN where V = 0.
     """
     V = nodes.variance()
     V = nodes.xp.where(V > 0, V, math.nan)

@@ -1,8 +1,7 @@
-"""A sum over heads as the mixture of Gaussians that it is: Y | S ~ N(0, S), S = H^{−1} Σ_a v_a.
+"""A sum over heads as the mixture that it is: Y | S ~ N(0, S), S = H^{−1} Σ_a v_a on lattices.
 
-The law of S is given by weights on lattices (`limitlaw.numerics.lattices`). Far from 0, where S is
-typically larger, they are those of the law tilted by e^{λS}/E e^{λS}: where λ = x²/2S² for the S
-that counts at x, N(x; 0, S) e^{−λS} is flat around it.
+Far from 0 the law of S is tilted by e^{λS}/E e^{λS}, λ = x²/2S² for the S that counts at x, so
+that N(x; 0, S) e^{−λS} is flat around it.
 """
 
 import functools
@@ -91,9 +90,7 @@ def _mixture_in_jax(
 def _of_weight(
     S: HeadArray, W: HeadArray, tilt: HeadNumber | float, constant: HeadNumber | float
 ) -> HeadPart:
-    """The mixture of those S > 0 that have weight; inside JAX of all, since weights of 0 may have
-    a slope.
-    """
+    """The mixture of those S > 0 that have weight; of all inside JAX, for slopes at weight 0."""
     xp, there = jnp if is_traced(S, W) else np, S > 0
     if xp is np:
         size = np.abs(W)
@@ -116,10 +113,8 @@ def log_values(
     x: Float[Array, " x"],
     quantity: str,
 ) -> Float[Array, " x"]:
-    """log pdf, or log P(Y > x) for "sf", at x ≥ 0.
-
-    Beyond `farthest` it is that of the Gaussian which the law resembles there, or of one of
-    variance 1/slope.
+    """log pdf, or log P(Y > x) for "sf", at x ≥ 0; beyond `farthest` that of the Gaussian that the
+    law resembles there, or of variance 1/slope.
     """
     S, W, b = part
     root, size = jnp.sqrt(S), jnp.log(jnp.abs(jax.lax.stop_gradient(W)))

@@ -96,9 +96,7 @@ class HeadSum(Law):
         )
 
     def with_heads(self, heads: object) -> "HeadSum":
-        """The law with another number of the same heads, without a new quadrature or sampling of
-        their mixing law.
-        """
+        """The law of another number of the same heads, without a new quadrature of mixing laws."""
         if self.shared > 1:
             raise ValueError(
                 f"with_heads needs heads that share nothing, got sets of {self.shared}"
@@ -112,9 +110,7 @@ class HeadSum(Law):
         return HeadSum(v, heads, w, u, self.kind, beyond, self.shared, self.narrow)
 
     def _estimate(self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray]) -> Estimate:
-        """A quantity with the error that blocks of nodes show: their standard deviation over
-        √blocks.
-        """
+        """A quantity with the error that blocks of nodes show: their spread over √blocks."""
         value = jnp.asarray(quantity(self._mixture))
         rougher = self._mixture.rougher
         if self.kind != "sampled":
@@ -139,9 +135,7 @@ class HeadSum(Law):
     def _of_replicas(
         self, quantity: Callable[[HeadMixture], HeadNumber | HeadArray], xp: ModuleType
     ) -> HeadArray:
-        """A quantity of every block; where the nodes are traced, in a loop that is compiled once
-        for all blocks.
-        """
+        """A quantity of every block; of traced nodes in a loop, compiled once for all blocks."""
         parts = [block._nodes for block in self._in_blocks[0]]
         if not self._nodes.traced or len({part.variances.shape for part in parts}) > 1:
             return xp.stack([xp.asarray(quantity(replica)) for replica in self._replicas])
@@ -262,9 +256,7 @@ class HeadSum(Law):
         return {}, {name: np.asarray(a) for name, a in {**content, **numbers}.items()}
 
     def blocks(self) -> Blocks | None:
-        """The laws of consecutive nodes, or groups of nodes, whose average is this law where it is
-        linear in what is cut.
-        """
+        """The laws of runs of nodes or groups, whose average is this law, if linear in them."""
         if self.kind != "sampled":
             return super().blocks()
         return Blocks(*self._in_blocks) if len(self._in_blocks[0]) >= FEW_BLOCKS else None
@@ -289,9 +281,7 @@ class HeadSum(Law):
 
     @property
     def description(self) -> str:
-        """The number of heads that are summed, if there are several, and the number of nodes of
-        their mixing law.
-        """
+        """The number of heads, if there are several, and of nodes of their mixing law."""
         G, N = self._nodes.variances.shape
         heads = f"{self.heads} heads, " if self.heads > 1 else ""
         return f"{heads}{f'{G} × ' if G > 1 else ''}{counted(N, 'node')}"

@@ -21,11 +21,9 @@ from limitlaw.laws.empirical import Empirical
 @jax.tree_util.register_pytree_node_class
 @methods_in_float64
 class KernelMatrix:
-    """An array in all respects (arithmetic, indexing, NumPy and JAX functions), with an error for
-    each entry.
-
-    `error`: that of a quadrature, or one standard error where the `kind` is "sampled"; computed
-    when it is first asked for. What is computed from the matrix is a plain array.
+    """An array in all respects (arithmetic, indexing, functions), with an error for each entry,
+    computed when asked for: a quadrature's, or one standard error if "sampled". What is computed
+    from it is a plain array.
     """
 
     __array_priority__ = 100  # so that NumPy arrays leave operators to this class
@@ -101,10 +99,8 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs"):
 
 
 class RandomKernel(Empirical):
-    """Draws (N, m, m) of a kernel matrix K given the scores: `mean()` is E K; `marginal((i, j))`
-    is the law of K_ij.
-
-    As an array, `np.asarray(kernel)`, it is its mean.
+    """Draws (N, m, m) of a kernel matrix K given the scores; `mean()`, and `np.asarray(kernel)`,
+    are E K, and `marginal((i, j))` is the law of K_ij.
     """
 
     # the law of a deterministic entry, None for others: equal draws do not tell that it is one

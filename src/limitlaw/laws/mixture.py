@@ -1,6 +1,4 @@
-"""Gaussian mixtures: the law of a wide network's output, with a component for each draw of what
-its last matrix multiplies.
-"""
+"""Gaussian mixtures: a wide network's output has a component for each draw of its kernel."""
 
 import dataclasses
 import functools
@@ -176,9 +174,7 @@ class GaussianMixture(Averaged):
         return Estimate(x, lambda: self._quantile_error(x, p, lower)).reshape(level.shape)
 
     def _quantile_error(self, x: Array, level: Array, lower: Array) -> Array:
-        """The error of the cdf over the density; 0 where the cdf jumps over the level, and at its
-        ends.
-        """
+        """The cdf's error over the density; 0 where the cdf jumps over the level, and at ends."""
         if not self._degenerate.any():
             return jnp.where(jnp.isinf(x), 0.0, self._moved(x, level, lower))
         error = self._cdf(x).error() / self._at(one_gaussian.pdf, x).value
@@ -202,17 +198,13 @@ class GaussianMixture(Averaged):
         return of_gaussians(psi, self._components, self._degenerate, self._nodes(), breaks)
 
     def _nodes(self) -> int:
-        """The number of nodes for each component, for a ψ of which nothing is known: many where
-        components are few.
-        """
+        """The nodes for each component, for an unknown ψ: many where components are few."""
         return max(
             smooth_nodes(min(16.0, self._largest_sd()), 0.1), 2**16 // len(self._components)
         )
 
     def _largest_sd(self) -> float:
-        """The largest standard deviation of components and entries, to choose numbers of
-        nodes by.
-        """
+        """The largest standard deviation of components and entries, to choose nodes by."""
         second = self._given[1]
         if is_traced(second):
             return 1.0
@@ -260,9 +252,7 @@ class GaussianMixture(Averaged):
         return y.reshape(-1, *self.shape)
 
     def drawn(self) -> Grouped:
-        """Draws of Y, for quantities that must be sampled: a group for each component, where these
-        are draws themselves.
-        """
+        """Draws of Y for what must be sampled: a group for each component that is a draw."""
         components = self._components
         key = jax.random.key(self._seed)
         if not components.sampled:

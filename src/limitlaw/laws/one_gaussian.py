@@ -1,7 +1,5 @@
-"""Quantities of one Gaussian component, written for one component and one point.
-
-A component of one number is (mean, sd), sd = 0 for a point mass; of a joint law (mean,
-covariance), flattened.
+"""Quantities of one Gaussian component at one point: (mean, sd) of a number, sd = 0 for a point
+mass; (mean, covariance), flattened, of a joint law.
 """
 
 import dataclasses
@@ -103,9 +101,7 @@ def joint_cf(component: OneGaussian, t: Float[Array, "..."]) -> Complex[Array, "
 
 
 def joint_logpdf(component: OneGaussian, x: Float[Array, "..."]) -> Float[Array, ""]:
-    """The log density of a joint Gaussian given as (mean, L⁻¹, log det L), L the Cholesky
-    factor.
-    """
+    """The log density of a Gaussian given as (mean, L⁻¹, log det L), L its Cholesky factor."""
     mean, whiten, logdet = component
     z = whiten @ (x.reshape(-1) - mean)
     return -0.5 * jnp.sum(z * z) - logdet - LOG_ROOT_TWO_PI * mean.shape[0]
@@ -134,9 +130,7 @@ def joint_outer(component: OneGaussian, centre: Float[Array, "..."]) -> Float[Ar
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """E (Y/s)^k = M_k, entry by entry: M_{j+1} = m M_j + j v M_{j−1} for the mean m and the
-    variance v of Y/s.
-    """
+    """M_k = E (Y/s)^k by entries: M_{j+1} = m M_j + j v M_{j−1}, m and v those of Y/s."""
 
     k: int
     joint: bool

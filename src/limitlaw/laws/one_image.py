@@ -1,7 +1,5 @@
-"""Quantities of φ(Y) for one Gaussian component Y = (mean, sd, shift of the quadrature), at one
-point; the rules of nodes that they are averaged with; and, where φ is straight (relu, leaky_relu,
-abs, clip and sign between their kinks, gelu, tanh and their kin far out), the characteristic
-function in closed form.
+"""Quantities of φ(Y) for one component Y = (mean, sd, shift of the quadrature), rules of nodes,
+and closed characteristic functions where φ is straight.
 """
 
 import dataclasses
@@ -66,9 +64,7 @@ class Central:
 
 @dataclasses.dataclass(frozen=True)
 class ImageMoment:
-    """E (φ(Y)/s)^k for each entry, by the rule of a normal `wider` than Y, since far tails matter
-    to high powers.
-    """
+    """E (φ(Y)/s)^k by entries; its rule is a `wider` normal's, as powers need far tails."""
 
     phi: Nonlinearity
     rule: NormalRule
@@ -171,10 +167,8 @@ class Piece:
 
 @functools.lru_cache(maxsize=256)
 def straight_pieces(phi: Nonlinearity) -> tuple[Piece, ...] | None:
-    """The pieces of φ between its kinks if it is a straight line on each of them, else None.
-
-    That is known of named functions from their branches, and of users' functions if all their
-    kinks are known, between which they are polynomials.
+    """The pieces of φ between its kinks if it is a straight line on each, else None: known from
+    branches, or of a user's function whose kinks, all known, are all its cuts.
     """
     kinks = sorted(kink.at for kink in phi.kinks or ())
     known = phi.branches is not None or (phi.cuts is not None and set(phi.cuts) <= set(kinks))
@@ -255,11 +249,9 @@ class StraightCf:
 
 @dataclasses.dataclass(frozen=True)
 class ImageRules:
-    """The nodes with which φ(Y) is averaged over the components of Y.
-
-    `known`: the branches of φ that Y reaches. `sd`: the largest of the components, whose numbers
-    are not known if `traced`. `plain`: nodes for a φ of which nothing is known. `share`: the share
-    of the nodes, less than 1 for another rule to compare with.
+    """The nodes to average φ(Y) over components of Y. `known`: its branches there; `sd`: the
+    largest, unknown if `traced`; `plain`: nodes for an unknown φ; `share`: that of the nodes, less
+    than 1 for another rule.
     """
 
     phi: Nonlinearity
@@ -273,9 +265,7 @@ class ImageRules:
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """The points at which φ is known not to be smooth, also where its branches are not
-        known.
-        """
+        """The points at which φ is known not to be smooth, also if its branches are unknown."""
         return tuple(sorted(kink.at for kink in self.phi.kinks or ()))
 
     @property
@@ -320,9 +310,7 @@ class ImageRules:
         return closely if self.share < 1 else between
 
     def wave(self, t: Array) -> tuple[Quantity, int]:
-        """E e^{itφ(Y)}, and the number of intermediate numbers that it takes: closed where φ is
-        straight, else by nodes.
-        """
+        """E e^{itφ(Y)}, closed if φ is straight, else by nodes; and the numbers that it holds."""
         pieces = straight_pieces(self.phi)
         if pieces:
             return StraightCf(self.phi, pieces), 32
@@ -339,9 +327,7 @@ class ImageRules:
         return StraightCf(self.phi, far, rule) if far else Cf(self.phi, rule), rule.count
 
     def _nodes_of_waves(self, t: Array, straight_far_out: bool) -> int:
-        """The nodes that the fastest oscillations of e^{itφ} take, as far as they are not
-        integrated in closed form.
-        """
+        """The nodes for the fastest waves of e^{itφ}, as far as these are not closed forms."""
         if self.traced or is_traced(t):
             return TRACED_NODES // (8 if self.moments.breaks else 1)
         turns = min(self.sd, NAMED_CUTS[-1] / REACH) if straight_far_out else self.sd

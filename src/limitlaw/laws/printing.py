@@ -28,9 +28,7 @@ class QuantityRow(NamedTuple):
 
 
 def table(law: Law) -> str:
-    """Mean, variance, kurtosis, atoms and quantiles as lines of text, each with its standard error
-    where it has one.
-    """
+    """Mean, variance, kurtosis, atoms and quantiles as lines of text, with standard errors."""
     return "\n".join(
         [repr(law), *(f"  {name:<12} {'  '.join(cells)}" for name, *cells in _cells(law))]
     )

@@ -278,9 +278,7 @@ class Pushforward(Averaged):
         )
 
     def _atoms_of_flats(self, flats: list[Branch]) -> tuple[Atoms, Array]:
-        """Atoms where numbers cannot be looked at: the values that φ has on intervals, and the
-        masses of these.
-        """
+        """Atoms where numbers are traced: φ's values on its flat intervals, and their masses."""
         if not flats:
             return no_atoms()
         points = np.unique([branch.bottom for branch in flats])
@@ -318,9 +316,7 @@ class Pushforward(Averaged):
         return np.asarray(self.phi(at)), scale * np.asarray(slopes(self.phi, at))
 
     def breaks(self) -> Float[np.ndarray, " breaks"]:
-        """The values at which a branch of φ ends or bends: there the density may jump, or grow
-        like |x − end|^{−1/2}.
-        """
+        """Values at which branches of φ end or bend: the density may jump or have a pole."""
         if self._branched is None:
             return super().breaks()
         ends = np.array([end for b in self._branched.branches for end in (b.bottom, b.top)])

@@ -20,16 +20,12 @@ class ScipyNames(Estimates):
 
     @quantity
     def logcdf(self, x: object) -> Float[Array, "..."]:
-        """log P(Y ≤ x), accurate in relative terms at any depth: also where cdf(x) underflows, or
-        rounds to 1.
-        """
+        """log P(Y ≤ x), relatively accurate also where cdf(x) underflows, or rounds to 1."""
         return self._logcdf(self._numbers("logcdf", "x", x)).value
 
     @quantity
     def logsf(self, x: object) -> Float[Array, "..."]:
-        """log P(Y > x), accurate in relative terms at any depth: also where sf(x) underflows, or
-        rounds to 1.
-        """
+        """log P(Y > x), relatively accurate also where sf(x) underflows, or rounds to 1."""
         return self._logsf(self._numbers("logsf", "x", x)).value
 
     @quantity
@@ -46,9 +42,7 @@ class ScipyNames(Estimates):
     def interval(
         self, confidence: object = 0.95
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """The two ends between which Y lies with this probability, with as much outside on either
-        side.
-        """
+        """The ends between which Y lies with this probability, as much outside on either side."""
         low, high = self._interval(self._levels("interval", confidence, "confidence"))
         return low.value, high.value
 

@@ -63,9 +63,7 @@ def image(phi: Nonlinearity, base: Content) -> Content:
 
 
 def joined(parts: Mapping[str, Law]) -> Content:
-    """The content of a file for several laws by name: their headers, and their arrays
-    under name/.
-    """
+    """The content of a file for several laws by name: headers, and arrays under name/."""
     contents = {name: law._stored() for name, law in parts.items()}
     arrays = {
         f"{name}/{key}": array for name, (_, own) in contents.items() for key, array in own.items()
@@ -95,9 +93,7 @@ def load(path: str | os.PathLike[str]) -> Law:
 
 
 class CannotRebuildError(ValueError):
-    """The error of a file that is whole, but whose law is not known here or does not take what was
-    saved.
-    """
+    """A file is whole, but its law is unknown here or does not take what was saved."""
 
 
 def rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Law:

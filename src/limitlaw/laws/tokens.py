@@ -1,6 +1,4 @@
-"""The joint law of several outputs whose single entries have laws of their own, often to many
-digits.
-"""
+"""The joint law of outputs whose single entries have laws of their own, to many digits."""
 
 import math
 from collections.abc import Callable
@@ -117,11 +115,8 @@ class Tokens(Law):
         return self.joint._atoms()
 
     def _content(self) -> Content:
-        """The mixture, and the laws of single entries where those are few; what was drawn is
-        saved, not the engine.
-
-        A loaded law takes all joint densities from the mixture, and the marginals, too, where
-        entries are many.
+        """The mixture, as drawn, and the laws of single entries where those are few; a loaded law
+        takes all else from the mixture.
         """
         count = math.prod(self.shape)
         names = [str(i) for i in range(count)] if count <= SAVED else []

@@ -31,9 +31,7 @@ TRIED = 7  # rows of the array on which ψ is tried
 
 
 def kept(method: Callable[[S], T]) -> "functools.cached_property[T]":
-    """A property computed once, outside the trace also inside jax.jit: what is kept must not hold
-    what is traced there.
-    """
+    """A property computed once, outside of traces: what is kept must hold no tracers."""
 
     @functools.wraps(method)
     def computed(self: S) -> T:
@@ -44,9 +42,7 @@ def kept(method: Callable[[S], T]) -> "functools.cached_property[T]":
 
 
 def quantity(method: Callable[P, T]) -> Callable[P, T]:
-    """A quantity of a law; it raises a clear error where it has to look at numbers that are not
-    known.
-    """
+    """A quantity of a law, with a clear error if it looks at numbers that are not known."""
 
     @functools.wraps(method)
     def said(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,10 +60,8 @@ def quantity(method: Callable[P, T]) -> Callable[P, T]:
 def average_of(
     psi: Any, shape: tuple[int, ...], calculation: Callable[[Psi], T], real: bool = False
 ) -> T:
-    """calculation(ψ), which averages ψ over arrays (…, *shape); `real`: ψ must not be complex.
-
-    Most calculations are compiled, and need a ψ of jax.numpy; those that are not may do with
-    NumPy.
+    """calculation(ψ), which averages ψ over arrays (…, *shape), mostly compiled, with a ψ of
+    jax.numpy. `real`: ψ must not be complex.
     """
     traceable = _check(psi, (TRIED, *shape), real)
     try:
@@ -79,9 +73,7 @@ def average_of(
 
 
 def _check(psi: object, given: tuple[int, ...], real: bool) -> bool:
-    """Raise unless ψ keeps the first axis of arrays of the shape `given`; says whether it can be
-    compiled.
-    """
+    """Raise unless ψ keeps the first axis of arrays of shape `given`; can it be compiled?"""
     if not callable(psi):
         raise TypeError(f"{PSI_MUST}, got {shown(psi)}")
     traceable = True

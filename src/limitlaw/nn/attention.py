@@ -78,9 +78,7 @@ def attention(
 
 
 def _tokens(x: object, context: object) -> tuple[Wide, Wide]:
-    """The vectors that queries are made of, and those that keys and values are made of: the same,
-    or a context.
-    """
+    """The vectors that make queries, and those that make keys and values: x, or a context."""
     asking = wide("x", x)
     if not asking.ndim:
         raise ValueError(
@@ -97,9 +95,7 @@ def _tokens(x: object, context: object) -> tuple[Wide, Wide]:
 
 
 def _families(heads: int | float, kv_heads: int | None) -> tuple[Shape, Shape]:
-    """The batch shapes of the matrices of queries, and of keys and values: one matrix for each
-    head, the same for all tokens.
-    """
+    """Batch shapes of the matrices of queries, and of keys and values: one for each head."""
     groups = heads if kv_heads is None else positive_int("kv_heads", kv_heads)
     if groups == heads:
         return (heads, 1), (heads, 1)
@@ -121,10 +117,8 @@ def _scores(
 
 
 def _over_heads(mask: object, ndim: int, family: Shape) -> Any:
-    """A mask over (*batch, s, s), the same for all heads, as one over (*batch, 1, s, s); x has
-    `ndim` axes.
-
-    Where heads come in groups, a mask over (*batch, heads, s, s) is laid out as they are.
+    """A mask over (*batch, s, s), the same for all heads, as (*batch, 1, s, s); one over heads in
+    groups is laid out as these. x has `ndim` axes.
     """
     if mask is None or isinstance(mask, str):
         return mask

@@ -1,6 +1,4 @@
-"""Masks for `attention` and `softmax`: arrays of booleans that say which tokens see which (True:
-seen).
-"""
+"""Masks for `attention` and `softmax`: arrays of booleans, True where a token is seen."""
 
 from collections.abc import Sequence
 
@@ -18,17 +16,13 @@ def causal(tokens: int) -> Mask:
 
 
 def sliding_window(tokens: int, window: int) -> Mask:
-    """The mask by which token i sees the last `window` tokens, itself included, i − window < j ≤ i
-    (as in Mistral).
-    """
+    """The mask by which token i sees tokens j with i − window < j ≤ i (as in Mistral)."""
     s = positive_int("tokens", tokens)
     return np.tri(s, dtype=bool) & ~np.tri(s, k=-positive_int("window", window), dtype=bool)
 
 
 def padding(lengths: Sequence[int], tokens: int) -> Bool[np.ndarray, "sequences tokens tokens"]:
-    """The masks by which all places of sequence b see its first lengths[b] tokens, and none of the
-    places behind.
-    """
+    """The masks by which all places of sequence b see its first lengths[b] tokens only."""
     s = positive_int("tokens", tokens)
     counts = np.asarray(
         [positive_int(f"lengths[{b}]", length) for b, length in enumerate(lengths)]

@@ -35,17 +35,13 @@ class Positions(Protocol):
         """Queries or keys (…, tokens), rotated by their positions."""
 
     def scored(self, p: Scalars, heads: int | float) -> Scalars:
-        """Scores (…, heads, s, t), with a bias by positions; of grouped queries (…, groups,
-        queries, s, t).
-        """
+        """Scores (…, heads, s, t), grouped (…, groups, queries, s, t), biased by positions."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotary:
     """Rotary embeddings (Su et al. 2021): coordinates (m, m + d/2) are rotated by
-    position·base^{−2m/d}.
-
-    `positions` are those of the tokens, by default 0, 1, ….
+    position·base^{−2m/d}, `positions` by default being 0, 1, ….
     """
 
     base: float = 10_000.0

@@ -1,7 +1,5 @@
-"""Numerical methods that know nothing of programs: random numbers, linear algebra, quadrature.
-
-Some work on arrays of NumPy, and of JAX where something is traced: `xp` is then the module of the
-arrays at hand.
+"""Numerical methods that know nothing of programs; `xp` is NumPy, or jax.numpy where something is
+traced.
 """
 
 import numpy as np

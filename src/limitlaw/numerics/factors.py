@@ -1,8 +1,6 @@
-"""Factors of Gram matrices that may be singular: repeated tokens, more vectors than dimensions,
-zero vectors.
+"""Factors of Gram matrices that may be singular: repeated tokens, zero vectors. Batch axes lead.
 
-Everything here is differentiable, and no gradient is NaN at a singular point: a missing direction
-contributes nothing. Leading axes are batch axes.
+All are differentiable, without NaN at a singular point: a missing direction adds nothing.
 """
 
 import functools
@@ -78,11 +76,8 @@ def pivoted_factor(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 @jax.custom_jvp
 def _mostly_triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """Cholesky's factor of the matrices that have one with pivots above `REGULAR`, and the pivoted
-    factor of the others.
-
-    Nothing is pivoted where no matrix needs it of all that are vmapped together: for 128 rows on a
-    CPU that is three to six times as fast.
+    """Cholesky's factor where its pivots are above `REGULAR`, else the pivoted one: of all that
+    are vmapped together none is pivoted if none needs it, on a CPU three to six times as fast.
     """
     return _by_batch(K)
 
@@ -101,9 +96,7 @@ def _derivative(primals: tuple[Array], tangents: tuple[Array]) -> TwoArrays:
 
 @jax.custom_batching.custom_vmap
 def everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Is it true of all entries that are vmapped together? There is one answer, so that a branch
-    stays a branch.
-    """
+    """Is it true of all entries that are vmapped together? So a branch stays a branch."""
     return true
 
 
@@ -118,9 +111,7 @@ def _triangular(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _either(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The factors by both methods, each of which has a derivative; where Cholesky's is not taken
-    it is that of I.
-    """
+    """The factors by both methods, with derivatives; where Cholesky's is not taken it is I's."""
     scale, C = _correlations(K)
     regular = _is_regular(cholesky(lax.stop_gradient(C)))
     L = cholesky(jnp.where(regular, C, jnp.eye(K.shape[-1], dtype=K.dtype)))
@@ -305,9 +296,7 @@ def eigen_factor(covariance: Float[Array, "... m m"]) -> Float[Array, "... m m"]
 
 
 def whitening(covariance: Float[Array, "N m m"]) -> tuple[Array, Array, np.ndarray]:
-    """L⁻¹ and log det L for each Cholesky factor L, and which covariances are singular to
-    rounding.
-    """
+    """L⁻¹ and log det L of Cholesky factors, and which covariances are singular to rounding."""
     m = covariance.shape[-1]
     sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
     scale = jnp.where(sd > 0, sd, 1)

@@ -1,8 +1,5 @@
-"""Integrals against the standard normal density in one and two dimensions, elementwise over
-arrays.
-
-Node axes stand in front of the elementwise axes everywhere. Sums run in loops over nodes, so that
-memory is bounded.
+"""Integrals against the standard normal density in one and two dimensions, elementwise, node axes
+in front; sums run in loops over nodes, so that memory is bounded.
 """
 
 import dataclasses
@@ -37,11 +34,8 @@ HELD_NODES = 2**17  # numbers held at a time by `rotated`
 
 @dataclasses.dataclass(frozen=True)
 class Graded:
-    """Places c with structure of width w around them: panels end at c and at c ± w 2^j, j <
-    levels.
-
-    `c` has an axis of places in front. No panel edge lies further from c than `left` and `right`,
-    where another place takes over.
+    """Places c (an axis in front) with structure of width w: panels end at c and c ± w 2^j, j <
+    levels, no farther than `left` and `right`, where another place takes over.
     """
 
     c: Float[Array, "places ..."]
@@ -64,11 +58,10 @@ class Graded:
 def panel_edges(
     shape: tuple[int, ...], structure: Sequence[Graded], far: Sequence[Graded] = ()
 ) -> Float[Array, "edges ..."]:
-    """Edges of panels on [−LIMIT, LIMIT], cut where the integrand has structure; farther out if
-    `far` has structure there, before which the integrand may be 0.
+    """Edges of panels on [−LIMIT, LIMIT], cut where the integrand has structure; farther out for
+    `far`, before which it may be 0.
 
     Without structure they have length 2, on which ten nodes integrate the normal density to 1e-15.
-    A function that is smooth but for that structure is a good polynomial on every panel.
     """
     axes = (slice(None),) + (None,) * len(shape)
     edges = [jnp.linspace(-LIMIT, LIMIT, round(LIMIT) + 1)[axes]]
@@ -83,9 +76,7 @@ def panel_edges(
 
 
 def _far_edges(c: Float[Array, "places ..."]) -> Float[Array, "edges ..."]:
-    """Edges behind the first place c > OUT, where the density falls like e^{−c(x − c)}; at LIMIT
-    where there is none.
-    """
+    """Edges behind the first c > OUT, where e^{−c(x − c)} is the decay; LIMIT if none is."""
     first = jnp.min(jnp.where(c > OUT, c, jnp.inf), axis=0, initial=jnp.inf)
     behind = first + FAR_STEPS[(slice(None),) + (None,) * first.ndim] / first
     return jnp.where(jnp.isfinite(first), jnp.minimum(behind, FAR), LIMIT)
@@ -123,9 +114,7 @@ def integrate(
 def _on_panel(
     f: RealFunction, a: Reals, b: Reals, rules: tuple[int, ...]
 ) -> tuple[list[Reals], Reals]:
-    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx by the first; f is called
-    once.
-    """
+    """∫ f(x) n(x) dx over [a, b] by each rule, and ∫ |f(x)| n(x) dx; f is called once."""
     nodes, weights = zip(*map(np.polynomial.legendre.leggauss, rules), strict=True)
     axes = (slice(None),) + (None,) * a.ndim
     half = 0.5 * (b - a)
@@ -194,9 +183,7 @@ def _size_of_terms(values: Reals, w: Floats) -> Reals:
 def disc(
     step: float, radius: float
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """The trapezoidal rule for the standard normal density in the plane: nodes (x, y) of a square
-    grid in a disc, and weights.
-    """
+    """The trapezoidal rule of N(0, I) in the plane: nodes (x, y) on a disc's grid, weights."""
     grid = step * np.arange(-math.floor(radius / step), math.floor(radius / step) + 1)
     x, y = (a.ravel() for a in np.meshgrid(grid, grid))
     inside = x * x + y * y <= radius**2
@@ -213,11 +200,9 @@ def rotated(
     step: float,
     radius: float,
 ) -> Reals:
-    """E f(u)g(v) for u and v linear in two independent standard normals (x, y), of that
-    elementwise shape.
+    """E f(u)g(v), u and v linear in two independent standard normals, of that elementwise shape.
 
-    Exponentially convergent, for every correlation alike, as long as f and g are smooth on a scale
-    above `step` times the deviation. `f` and `g` take arrays of shape (nodes, *shape).
+    It converges exponentially for every correlation, if f and g are smooth on scales above `step`.
     """
     nodes = disc(step, radius)
     count = len(nodes[0])
@@ -244,9 +229,7 @@ def on_a_grid(
 
 
 def tail_of_plane(f: Callable[[Reals, Reals], Reals], ndim: int, radius: float = 9.5) -> Reals:
-    """An estimate of E |f(x, y)| of two independent standard normals outside a disc, infinite if f
-    overflows.
-    """
+    """An estimate of E |f(x, y)|, x, y ~ N(0, 1), outside a disc; infinite if f overflows."""
     r = radius * np.array([1.0, 1.2, 1.5, 2.0, 3.0, 4.0])
     angle = 2 * np.pi * np.arange(16) / 16
     axes = (slice(None),) + (None,) * ndim
@@ -262,7 +245,5 @@ def largest(error: Reals) -> Float[Array, ""]:
 
 
 def otherwise(good: Bool[Array, ""], value: T, better: Callable[[], T]) -> T:
-    """`value` where `good`, else better(), which is computed only then, except under
-    `jax.vmap`.
-    """
+    """`value` where `good`, else better(), computed only then (but under `jax.vmap`)."""
     return jax.lax.cond(good, lambda: value, better)

@@ -146,10 +146,8 @@ def _accepted(
 
 
 def _terms(d: float) -> int | None:
-    """The order of the series of log(1 + t) that leaves less than GRAIN of log p; None where it is
-    too high.
-
-    p is `_acceptance` for this d or a larger one, and |t| ≤ LARGEST_NORMAL/√(9d).
+    """The order of the series of log(1 + t), |t| ≤ LARGEST_NORMAL/√(9d), that leaves less than
+    GRAIN of log p, p = `_acceptance` from this d on; None if too high.
     """
     t = LARGEST_NORMAL / math.sqrt(9 * d)
     orders = range(5, 5 + MOST_TERMS)

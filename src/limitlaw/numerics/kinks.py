@@ -1,7 +1,5 @@
-"""Points where a function of one number, or its derivative, jumps: found to the last bits by
-evaluating it.
-
-The function is called eagerly, always on as many points, so that nothing is compiled twice.
+"""Points where a function of one number, or its derivative, jumps, to the last bits: it is called
+eagerly on equally many points, so that nothing is compiled twice.
 """
 
 import dataclasses
@@ -34,9 +32,7 @@ class CannotLook(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Kink:
-    """A point where φ is not smooth: φ(at+) − φ(at−) = `jump`,
-    φ'(at+) − φ'(at−) = `slope_jump`.
-    """
+    """A point where φ is not smooth: φ jumps there by `jump`, φ' by `slope_jump`."""
 
     at: float
     jump: float = 0.0
@@ -95,10 +91,8 @@ def beside(at: HostReals) -> HostReals:
 def located(
     f: Sampled, order: int, lo: Float[np.ndarray, " n"], hi: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """The point in each interval at which the derivative of that order jumps, and whether it does.
-
-    Of 64 parts the one across which it changes most is kept, again and again: a jump keeps its
-    size.
+    """The point in each interval at which the derivative of that order jumps, and whether it does:
+    of 64 parts the one with the largest change is kept again and again, which a jump survives.
     """
     l, r = lo.copy(), hi.copy()
     found = np.ones(len(lo), bool)
@@ -124,9 +118,7 @@ def located(
 
 
 def _roundest(l: HostReals, r: HostReals) -> HostReals:
-    """The shortest decimal among the numbers within rounding of each interval, which is where a
-    function was cut.
-    """
+    """The shortest decimal within rounding in each interval: there a function was cut."""
     ulps = np.arange(-4, 5)
     near = r[:, None] + ulps * np.spacing(r)[:, None]
     near[(l <= 0) & (r >= 0)] = 0.0

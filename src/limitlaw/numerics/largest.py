@@ -91,9 +91,7 @@ def _part(
 
 
 class _Orthant:
-    """The orthant u ≥ 0 for u = μ + C ε, ε standard normal, C lower triangular; `ties`: does u_i ≡
-    0 belong to it?
-    """
+    """The orthant u = μ + C ε ≥ 0, C lower triangular; `ties`: does u_i ≡ 0 belong to it?"""
 
     def __init__(
         self, mu: Floats, C: Floats, ties: Flags, order: int, reach: float, special: float | None
@@ -120,9 +118,7 @@ class _Orthant:
         return eps, w
 
     def _given(self, i: int, m: Floats, eps: Floats) -> Discrete:
-        """Nodes and weights of u_i ≥ 0 given the earlier ones, a row for each of the nodes of
-        these.
-        """
+        """Nodes and weights of u_i ≥ 0 given earlier ones, a row for each of these nodes."""
         xp, c = self.xp, self.C[i, i]
         certain = xp.where((m > 0) | ((m == 0) & self.ties[i]), 1.0, 0.0)  # c = 0: u_i = m
         if not self.traced and c == 0:
@@ -151,11 +147,8 @@ class _Orthant:
         return _first_panels(edges, high) if self.traced and len(self.mu) > 1 else edges
 
     def _crossing(self, k: int, i: int, m: Floats, c: Scalar, eps: Floats) -> Floats:
-        """Cuts of u_i where the mean of u_k given u_1, …, u_i is 0, and where softmax bends if u_k
-        is near its mean.
-
-        That mean is slope·(u_i − centre); what else u_k varies by is its standard deviation times
-        a normal variable.
+        """Cuts of u_i where the mean slope·(u_i − centre) of u_k given u_1, …, u_i is 0, and where
+        softmax bends if u_k is near it; its deviation is normal.
         """
         xp = self.xp
         deviation = xp.sqrt((self.C[k, i + 1 : k + 1] ** 2).sum())
@@ -167,9 +160,7 @@ class _Orthant:
         return xp.where(flat, 0.0, centre[:, None] + xp.concatenate([crossing, near]) / slope)
 
     def _panels(self, edges: Floats, m: Floats, c: Scalar) -> Discrete:
-        """Gauss–Legendre nodes on each panel; weights follow the normal density, and their sum is
-        its mass on the panel.
-        """
+        """Gauss–Legendre nodes on panels; weights by the normal density sum to its mass there."""
         xp = self.xp
         a, b = edges[:, :-1], edges[:, 1:]
         u = ((a + b) / 2)[..., None] + ((b - a) / 2)[..., None] * self.points
@@ -185,9 +176,7 @@ class _Orthant:
 
 
 def _first_panels(edges: Floats, high: Floats) -> Floats:
-    """The first panels that are not empty; the last one goes on to the end, where little
-    is left.
-    """
+    """The first panels that are not empty; the last goes on to the end, with little left."""
     later = jnp.diff(edges, axis=1) > 0
     kept = jnp.concatenate([jnp.ones_like(later[:, :1]), later], axis=1)
     first = jnp.sort(jnp.where(kept, edges, high), axis=1)[:, :TRACED_PANELS]

@@ -94,9 +94,7 @@ class Lattices:
         return Lattices((mixed, (zero * shares).sum(keepdims=True)), self.top)
 
     def power(self, count: int) -> "Lattices":
-        """The laws of the sum of `count` independent numbers, of mass one: twice as many, and one
-        more, for each binary digit after the first.
-        """
+        """The laws of sums of `count` numbers, of mass one, by doubling and adding one."""
         digits = np.array([int(digit) for digit in f"{count:b}"[1:]])
         xp = _module(*self.law)
 

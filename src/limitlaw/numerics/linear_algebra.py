@@ -26,10 +26,8 @@ def cholesky(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
 
 
 def _by_blocks(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
-    """The Cholesky factor, one block of columns after the other.
-
-    Of the columns J of a block, C[:, J] − L L[J, :]ᵀ is left after the blocks before: one product
-    of matrices, whatever the number of panels.
+    """The Cholesky factor by blocks of columns J: C[:, J] − L L[J, :]ᵀ is left after those before,
+    one product of matrices for all panels.
     """
     m = C.shape[-1]
     count = math.ceil(m / COLUMNS_OF_BLOCK)
@@ -71,9 +69,7 @@ def _by_panels(S: Float[Array, "*batch m b"], first: LoopIndex) -> Float[Array, 
 
 
 def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]:
-    """L^{-1} for L Lᵀ = D: each step of Gauss's elimination divides by the root of its pivot, and
-    acts on I as well.
-    """
+    """L^{-1} for L Lᵀ = D: Gaussian elimination, by roots of pivots, applied to I as well."""
     b = D.shape[-1]
     both = jnp.concatenate([D, jnp.broadcast_to(jnp.eye(b, dtype=D.dtype), D.shape)], axis=-1)
     row = jnp.arange(b)
@@ -105,9 +101,7 @@ def inner(a: Float[np.ndarray, "N d"], b: Float[np.ndarray, "N k"]) -> Float[np.
 
 
 def diagonal(K: Float[Array, "*batch m m"]) -> Float[Array, "*batch m"]:
-    """The diagonal K_ii; of a single number it is a plain slice, which compiles faster than
-    indices.
-    """
+    """The diagonal K_ii; of a single number a plain slice, which compiles faster."""
     return K[..., 0] if K.shape[-1] == 1 else jnp.diagonal(K, axis1=-2, axis2=-1)
 
 

@@ -22,9 +22,7 @@ FineStructure = tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]
 
 
 def of_components(mean: ArrayLike, sd: ArrayLike) -> FineStructure:
-    """The places of Σ_k w_k N(mean_k, sd_k²): the steps of each component, and its scale; of many
-    components those of some on every scale.
-    """
+    """The places of Σ_k w_k N(mean_k, sd_k²): components' steps and scales, or some of these."""
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     mean, sd = mean[sd > 0], sd[sd > 0]
     if len(sd) > FEW_COMPONENTS:
@@ -33,9 +31,7 @@ def of_components(mean: ArrayLike, sd: ArrayLike) -> FineStructure:
 
 
 def _some(mean: Float[np.ndarray, " N"], sd: Float[np.ndarray, " N"]) -> FineStructure:
-    """The first, the middle and the last component on every scale, in order of the means, and the
-    two outermost of all.
-    """
+    """First, middle and last components on every scale, by means, and the outermost two."""
     scale = np.floor(np.log(sd / sd.min()) / np.log(OCTAVE))
     order = np.lexsort((mean, scale))
     starts = np.flatnonzero(np.diff(scale[order], prepend=-1))
@@ -56,9 +52,7 @@ def of_scales(low: float, high: float) -> FineStructure:
 def mesh(
     points: Float[np.ndarray, " p"], scales: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " e"]:
-    """Edges of cells, in order, from points at each of which something varies on a scale; a point
-    with scale 0 is kept.
-    """
+    """Ordered edges of cells, from points and the scales there; one of scale 0 is kept."""
     return graded(spaced(points, scales))
 
 
@@ -76,10 +70,8 @@ def spaced(
 
 
 def graded(edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, " g"]:
-    """The edges, and more of them, until no cell is longer than `RATIO` times a neighbour.
-
-    A rule with few nodes a cell sees of a long one only what varies on its own scale: what a short
-    neighbour resolves may reach over the edge between them, and would be missed there.
+    """The edges, and more, until no cell is longer than `RATIO` times a neighbour: what a short
+    one resolves may reach over the edge, where few nodes of a long one would miss it.
     """
     while True:
         length = np.diff(edges)

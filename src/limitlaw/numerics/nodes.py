@@ -133,10 +133,8 @@ def compressed(
 
 
 def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Discrete:
-    """The law of the mean of `count` independent numbers with the law of nodes v and weights w, on
-    few nodes.
-
-    `rough`: with wider intervals, so that the difference shows the error.
+    """The law of the mean of `count` independent numbers with nodes v and weights w, on few nodes;
+    `rough`: on fewer, so that the difference shows the error.
     """
     if count == 1:
         return v, w
@@ -150,9 +148,7 @@ def mean_of(v: Floats, w: Floats, count: int, rough: bool = False) -> Discrete:
 
 
 def are_summable(v: Floats, w: Floats) -> bool:
-    """Has the law so few nodes that `mean_of` takes a second? It has not over very many
-    octaves.
-    """
+    """Has the law so few nodes (octaves) that `mean_of` takes a second?"""
     return len(compressed(v, w, SUMMED)[0]) <= MOST_SUMMED
 
 

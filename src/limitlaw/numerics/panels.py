@@ -56,18 +56,14 @@ class Panels:
 
     @functools.cached_property
     def _steps(self) -> tuple[Float[np.ndarray, "panels 1"], Float[np.ndarray, "panels order"]]:
-        """The end from which nodes are measured (hi where there is a pole, else lo), and their
-        distances from it.
-        """
+        """The end from which nodes are measured (hi if it is a pole, else lo), and distances."""
         t, length, pole = (U + 1) / 2, (self.hi - self.lo)[:, None], self.pole[:, None]
         step = np.where(pole > 0, -((1 - t) ** 2), np.where(pole < 0, t**2, t))
         return np.where(pole > 0, self.hi[:, None], self.lo[:, None]), length * step
 
     @functools.cached_property
     def _places(self) -> Float[np.ndarray, "panels order"]:
-        """u at the floats that the nodes are rounded to, which differs from U where |x| is much
-        larger than the panel.
-        """
+        """u at the floats that nodes round to, which differs from U where |x| is much larger."""
         start, step = self._steps
         x = start + step
         moved = x - start
@@ -77,9 +73,7 @@ class Panels:
 
     @functools.cached_property
     def _transforms(self) -> Float[np.ndarray, "panels order order"]:
-        """For each panel, the matrix that takes values at the floats to Legendre coefficients in
-        u.
-        """
+        """For each panel the matrix from values at the floats to Legendre coefficients in u."""
         transforms = np.broadcast_to(TRANSFORM, (len(self.lo), PANEL_ORDER, PANEL_ORDER)).copy()
         moved = np.abs(self._places - U).max(1, initial=0)
         some = (moved > 1e-13) & (moved < 1e-3)
@@ -98,9 +92,7 @@ class Panels:
 
     @functools.cached_property
     def weights(self) -> Float[np.ndarray, " x"]:
-        """The weights of the rule: ∫ f ≈ weights @ f, twice the first coefficient of f dx/du,
-        panel by panel.
-        """
+        """The weights of ∫ f ≈ weights @ f: twice the first coefficient of f dx/du by panels."""
         return 2 * self._transforms[:, 0].reshape(-1) * self.slopes
 
     def coordinate(
@@ -120,17 +112,12 @@ class Panels:
         return self.lo[i] + (self.hi - self.lo)[i] * t
 
     def coefficients(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, "panels order"]:
-        """The Legendre coefficients in u of the polynomial through f, given at the nodes, on each
-        panel.
-        """
+        """Legendre coefficients in u of the polynomial through f at the nodes of each panel."""
         return np.einsum("pkj,pj->pk", self._transforms, f.reshape(-1, PANEL_ORDER))
 
     def tails(self, f: Float[np.ndarray, " x"]) -> Float[np.ndarray, " panels"]:
-        """What the last two coefficients of f dx/du contribute on each panel, over which they are
-        integrated.
-
-        It bounds the error of the polynomial where coefficients fall off; that of ∫ f is smaller
-        still.
+        """What the last two coefficients of f dx/du contribute on each panel: a bound of the error
+        of the polynomial where coefficients fall off, and more so of ∫ f.
         """
         c = self.coefficients(f * self.slopes)
         return 2 * (np.abs(c[:, -1]) + np.abs(c[:, -2]))
@@ -138,11 +125,8 @@ class Panels:
     def hidden(
         self, f: Float[np.ndarray, " x"], jumps: Float[np.ndarray, " j"]
     ) -> Float[np.ndarray, " panels"]:
-        """What a step of f at the edges of a panel, between the last nodes around them, adds to ∫
-        f; none at `jumps`.
-
-        A step shows as the difference of the polynomials on both sides; the distance of the nodes
-        bounds where it is.
+        """What a step of f at edges of a panel (not at `jumps`) adds to ∫ f: the difference of the
+        polynomials on both sides, times the distance of the nodes.
         """
         if len(self.lo) < 2:
             return np.zeros(len(self.lo))
@@ -171,10 +155,8 @@ def of_integral(
     absolute: Callable[[float], float] = lambda _: 0.0,
     jumps: Float[np.ndarray, " j"] | None = None,
 ) -> Resolution:
-    """A resolution for ∫ f: what a panel's polynomial leaves out of it, and the most that it may
-    leave out: a part of ∫ |f|, and `absolute` of it.
-
-    With `jumps`, f is continuous elsewhere, and what is hidden at edges counts too.
+    """A resolution for ∫ f: what a panel's polynomial leaves out of it, what is hidden at edges
+    other than `jumps` included; and the most that it may: a part of ∫ |f|, and `absolute` of it.
     """
 
     def tails(
@@ -219,9 +201,7 @@ def resolve(
 def evaluated(
     evaluate: Callable[[Float[np.ndarray, " x"]], Rows], x: Float[np.ndarray, " x"]
 ) -> Rows:
-    """The rows at x, always by the same number of points at a time, since laws compile for each
-    number.
-    """
+    """The rows at x, by the same number of points at a time, for which laws compile."""
     starts = range(0, x.size, TOGETHER)
     padded = np.append(x, np.full(-x.size % TOGETHER, x[-1]))
     rows = [evaluate(padded[start : start + TOGETHER]) for start in starts]
@@ -246,7 +226,5 @@ def refined(
 
 
 def unseen(panels: Panels, density: Float[np.ndarray, " x"]) -> float:
-    """The mass of a density that its values at the nodes leave out, or count twice, beyond
-    rounding.
-    """
+    """The mass of a density that nodes leave out, or count twice, beyond rounding."""
     return max(abs(1 - float(panels.weights @ density)) - ROUNDING_OF_MASS, 0.0)

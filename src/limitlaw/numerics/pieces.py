@@ -46,10 +46,8 @@ COEFFICIENTS = 2 / PIECE_DEGREE * _halved[:, None] * _cosines * _halved
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """`kinks`, where f, f' or f'' jumps, all those with |x| < `reach`; `cuts`: f is a polynomial
-    between neighbours.
-
-    `smooth`: is jax's derivative of f its derivative?
+    """`kinks`, where f, f' or f'' jumps, for |x| < `reach`; `cuts`: f is a polynomial between
+    neighbours; `smooth`: is jax's derivative of f its derivative?
     """
 
     kinks: tuple[Kink, ...]
@@ -64,9 +62,7 @@ class Pieces:
 
 
 def pieces(f: Pointwise, kinks: Iterable[float] | None = None) -> Pieces | None:
-    """The pieces of f, or None if f cannot be evaluated for this. With `kinks`, these are its
-    kinks, and no others.
-    """
+    """The pieces of f, cut at `kinks` only if given; None if f cannot be evaluated."""
     try:
         with np.errstate(all="ignore"):
             return _Search(Sampled(f), kinks).pieces()
@@ -84,9 +80,7 @@ def first_edges() -> Float[np.ndarray, " edges"]:
 
 
 class _Search:
-    """Cells in the making: those that are resolved, with their coefficients, and the points at
-    which f is cut.
-    """
+    """Cells in the making: those resolved, with coefficients, and points where f is cut."""
 
     def __init__(self, f: Sampled, declared: Iterable[float] | None):
         self.f = f
@@ -136,9 +130,7 @@ class _Search:
         self._negligible = NEGLIGIBLE_PIECE * self._sizes[np.searchsorted(self._places, INNER)]
 
     def _tolerance(self, lo: Cells, hi: Cells, values: OnCells) -> Cells:
-        """How large the last coefficients of a smooth function may be: as its rounding, or as that
-        of its intermediate values.
-        """
+        """How large a smooth f's last coefficients may be: by its rounding or intermediates'."""
         largest = np.abs(values).max(0)
         far = np.maximum(np.abs(lo), np.abs(hi))
         steepness = (values.max(0) - values.min(0)) / (hi - lo)
@@ -149,9 +141,7 @@ class _Search:
         return np.maximum.reduce([RESOLVED * largest, NOISE * closer, rounding, negligible])
 
     def _nearest(self, lo: Cells, hi: Cells, values: OnCells) -> tuple[Others, Others]:
-        """The cells closest to 0, nearest first, on which f is finite somewhere; the others are
-        given up.
-        """
+        """The cells with finite f closest to 0, nearest first; the others are given up."""
         distance = _distance(lo, hi)
         enough = sorted(map(abs, self.jumps))[MOST_KINKS : MOST_KINKS + 1] or [np.inf]
         alive = np.flatnonzero(np.isfinite(values).any(0) & (distance < enough[0]))
@@ -191,9 +181,7 @@ class _Search:
         return Pieces(kinks, kept, float(self.reach), self._is_smooth(lo, hi, c))
 
     def _kinks(self, lo: Cells, hi: Cells) -> tuple[Kink, ...]:
-        """The kinks: points between two resolved cells at which f, f' or f'' jumps; the nearest to
-        0 if there are many.
-        """
+        """Points between resolved cells at which f, f' or f'' jumps; the nearest if many."""
         if self.declared is not None:
             return measured(self.f, self.declared)
         ends, starts = set(hi.tolist()), set(lo.tolist())
@@ -206,9 +194,7 @@ class _Search:
     def _merged(
         self, lo: Cells, hi: Cells, c: OnCells
     ) -> tuple[Others, Others, Float[np.ndarray, "degree others"]]:
-        """The cells with neighbours joined where one polynomial is enough for both, even pairs and
-        odd ones in turn.
-        """
+        """Cells joined where one polynomial is enough for both, even and odd pairs in turn."""
         first, idle = 0, 0
         while idle < 2:
             i = np.arange(first, len(lo) - 1, 2)
@@ -223,9 +209,7 @@ class _Search:
     def _joined(
         self, lo: Cells, mid: Cells, hi: Cells, left: OnCells, right: OnCells
     ) -> tuple[OnCells, Bool[np.ndarray, " cells"]]:
-        """The polynomial on [lo, hi] from those on both halves, and whether it is as good, also
-        where f is smaller.
-        """
+        """One polynomial from two halves, and whether it is as good, also where f is smaller."""
         x = _nodes(lo, hi)
         values = np.where(x < mid, _polynomial(left, lo, mid, x), _polynomial(right, mid, hi, x))
         joined = COEFFICIENTS @ values
@@ -243,9 +227,7 @@ class _Search:
         return joined, fits & (alike | np.where(sizes[0] > sizes[1], *goes_on))
 
     def _is_smooth(self, lo: Cells, hi: Cells, c: OnCells) -> bool:
-        """Are the slopes of the polynomials those that jax finds? They are not for a
-        straight-through estimator.
-        """
+        """Are the polynomials' slopes jax's? They are not for a straight-through estimator."""
         middle = 0.5 * (lo + hi)
         step = 1e-3 * (hi - lo)
         ends = [_polynomial(c, lo, hi, (middle + side * step)[None])[0] for side in (-1, 1)]

@@ -73,9 +73,7 @@ class Quasi:
     def take(
         self, shape: tuple[int, ...], df: ArrayLike, dtype: DTypeLike
     ) -> Float[Array, "..."] | None:
-        """Standard normals (df = ∞) or χ_df variables of `shape`; None where the given variables
-        are used up.
-        """
+        """Normals (df = ∞) or χ_df variables of `shape`; None where those given are used up."""
         df = np.broadcast_to(np.asarray(df, float), shape)
         if self._nodes is not None:
             return self._take_nodes(self._nodes, shape, df).astype(dtype)
@@ -101,9 +99,7 @@ class Quasi:
     def columns(
         self, one: Sequence[float], times: int
     ) -> Float[Array, "times nodes columns"] | None:
-        """For each iteration of a loop, the columns of `table` that one iteration asks for; None
-        if it asks for none.
-        """
+        """The columns of `table` for each iteration of a loop; None if it asks for none."""
         start, count = len(self.table_recipe), len(one)
         self.table_recipe += [*one] * times
         if not count or self.table is None:
@@ -191,9 +187,7 @@ def log_uniform(j: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."
 def _cos_sin_turns(
     k: UInt32[Array, "..."], dtype: DTypeLike = jnp.float64
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """cos and sin of 2π(k + ½)/2²⁴ − π/4: the quadrant from the top two bits, Taylor series on an
-    eighth of a turn.
-    """
+    """cos and sin of 2π(k + ½)/2²⁴ − π/4: a quadrant by two bits, then Taylor series."""
     quadrant = k >> (ANGLE_BITS - 2)
     rest = (k & (2 ** (ANGLE_BITS - 2) - 1)).astype(dtype)
     # within ±π/4; 22 bits, exact
@@ -211,9 +205,7 @@ def _cos_sin_turns(
 
 
 class Sobol:
-    """Scrambled Sobol points, as normals (df = ∞) and χ_df variables, made as they are
-    asked for.
-    """
+    """Scrambled Sobol points, as normals (df = ∞) and χ_df variables, made when asked for."""
 
     def __init__(self, recipe: Sequence[float], seed: int):
         from scipy.stats import qmc  # a second to import: only where it is used
@@ -223,15 +215,6 @@ class Sobol:
         self.sobol = None
         if len(recipe):
             self.sobol = qmc.Sobol(min(len(recipe), MOST_DIMENSIONS), scramble=True, rng=self.rng)
-
-    def move_to(self, start: int) -> None:
-        """Let the next point be number `start` of the same scrambling, for at most
-        `MOST_DIMENSIONS` dimensions.
-        """
-        if self.sobol is not None:
-            self.sobol.reset()
-            if start:
-                self.sobol.fast_forward(start)
 
     def take(self, count: int) -> Float[np.ndarray, "count dimensions"]:
         """The next `count` points, as normals and χ variables."""
@@ -254,8 +237,7 @@ class ShiftedSobol:
     """Independent copies of `count` scrambled Sobol points, as normals (df = ∞) and χ_df
     variables.
 
-    Copy number b has every point's bits flipped by the same random word, so that each of its
-    points is uniform and copies share nothing but the scrambling (L'Ecuyer and Lemieux 2002).
+    A copy flips the bits of all points by one random word (L'Ecuyer and Lemieux 2002).
     """
 
     def __init__(self, recipe: Sequence[float], count: int, seed: int):
@@ -281,16 +263,12 @@ def random_seed(key: Key[Array, ""]) -> UInt32[Array, ""]:
 
 
 def nodes(count: int, dimensions: int, seed: int) -> Float[np.ndarray, "count dimensions"]:
-    """`count` normal points whose mean is 0 and whose covariance is I up to rounding, so that
-    quadratics are exact.
-    """
+    """`count` normal points of mean 0 and covariance I to rounding: quadratics are exact."""
     return matched(Sobol([math.inf] * dimensions, seed).take(count))
 
 
 def matched(z: Float[np.ndarray, "count dimensions"]) -> Float[np.ndarray, "count dimensions"]:
-    """The points mapped linearly to mean 0 and covariance I, by the map nearest to the identity;
-    too few points stay as they are.
-    """
+    """Points mapped near the identity to mean 0 and covariance I; if too few, unchanged."""
     count, dimensions = z.shape
     if count < 8 * dimensions or not dimensions:
         return z

@@ -20,9 +20,7 @@ ROUNDING_OF_MEAN = 2.0**-52
 
 @dataclasses.dataclass(frozen=True)
 class Replicates:
-    """The groups of draws that are independent of each other: runs of `size` consecutive draws,
-    the last of which may be shorter.
-    """
+    """Independent groups of draws: runs of `size` in a row, the last perhaps shorter."""
 
     size: int = 1
 
@@ -97,9 +95,7 @@ INDEPENDENT = Replicates()  # every draw is independent of all others
 
 @functools.cache
 def student(replicates: int) -> float:
-    """The quantile of Student's t with G − 1 degrees of freedom that 15.9 % exceed, as 15.9 % of a
-    standard normal exceed 1.
-    """
+    """The quantile of Student's t, G − 1 degrees, that 15.9 % exceed, as N(0, 1) does 1."""
     from scipy.special import ndtr, stdtrit
 
     return float(stdtrit(replicates - 1, ndtr(1.0)))

@@ -1,8 +1,5 @@
-"""Nonlinearities φ: a file for each family, with all that is known of its members; the catalogue;
-their Gaussian moments.
-
-To add one, write its file and export it here. What the file does not say of φ is found by
-quadrature.
+"""Nonlinearities φ: a file for each family, with what is known of its members (the rest is found
+by quadrature); the catalogue; Gaussian moments.
 """
 
 from limitlaw.phi import catalogue, moments

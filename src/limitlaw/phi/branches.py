@@ -1,7 +1,5 @@
-"""Monotone branches of functions, from which the density of φ(Y) is made.
-
-A nonlinearity has a function (lo, hi) ↦ the branches that meet (lo, hi), which returns None if
-those are too many.
+"""Monotone branches of functions, which make the density of φ(Y): (lo, hi) ↦ the branches that
+meet (lo, hi), or None if those are too many.
 """
 
 import dataclasses
@@ -23,10 +21,8 @@ Inverse = Callable[[Reals], Reals]
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """φ on (lo, hi): monotone onto (bottom, top), rising or falling; or flat, with no inverse and
-    bottom = top.
-
-    `together` makes one of many, with arrays for lo, hi and rising.
+    """φ on (lo, hi): monotone onto (bottom, top), rising or falling, or flat (no inverse, bottom =
+    top); by `together` one of many, with arrays for lo, hi and rising.
     """
 
     lo: Any
@@ -37,9 +33,7 @@ class Branch:
     rising: bool | Bool[np.ndarray, " branches"] = True
 
     def solve(self, y: Reals) -> Reals:
-        """The x at which the branch crosses y; an end of (lo, hi) where it does not. For a flat
-        branch, lo if y < value.
-        """
+        """The x where the branch crosses y, else an end; on a flat branch, lo if y < value."""
         if self.inverse is None:
             return jnp.where(y < self.bottom, self.lo, self.hi)
         low, high = self._ends()
@@ -53,9 +47,7 @@ class Branch:
         return np.where(self.rising, self.lo, self.hi), np.where(self.rising, self.hi, self.lo)
 
     def _inner(self) -> float:
-        """A value strictly between bottom and top, which stands for y where the branch does not
-        reach it.
-        """
+        """A value between bottom and top, which stands for y that the branch does not reach."""
         if math.isinf(self.top):
             return 0.0 if math.isinf(self.bottom) else self.bottom + 1
         return self.top - 1 if math.isinf(self.bottom) else (self.bottom + self.top) / 2
@@ -73,9 +65,7 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Turned:
-    """The inverse y ↦ centre + sign·inverse(y) of a branch that is a moved and mirrored copy of
-    another.
-    """
+    """The inverse centre + sign·inverse(y) of a moved and mirrored copy of a branch."""
 
     inverse: Inverse
     centre: float | Float[np.ndarray, " branches"]
@@ -120,9 +110,7 @@ def same(y: Reals) -> Reals:
 
 
 def one_minimum(phi: Callable[[Reals], Reals]) -> Branches:
-    """The two branches of GELU and SiLU: from 0 down to a minimum left of 0, then up; inverted
-    numerically.
-    """
+    """The two branches of GELU and SiLU, down to a minimum left of 0, then up."""
 
     @functools.cache
     def found() -> tuple[Branch, ...]:
@@ -149,9 +137,7 @@ def one_minimum(phi: Callable[[Reals], Reals]) -> Branches:
 
 
 def _bisect(f: Callable[[Reals], Reals], y: Reals, lo: Reals, hi: Reals, rising: bool) -> Reals:
-    """The x between lo and hi with f(x) = y, to the last bits: also for small x, by a last step of
-    Newton's method.
-    """
+    """The x in [lo, hi] with f(x) = y to the last bits, by bisection, then Newton's method."""
     reach = (hi - lo) * 2.0**-62
 
     def halve(_: object, ends: tuple[Reals, Reals]) -> tuple[Reals, Reals]:

@@ -13,9 +13,7 @@ _same: list[tuple[Callable[..., Any], Nonlinearity]] = []
 
 
 def add(phi: Nonlinearity, *same: Callable[..., Any]) -> Nonlinearity:
-    """φ, registered so that files know it by its name; `same`: functions of arrays that equal φ to
-    all digits.
-    """
+    """φ, registered by name for files; `same`: functions of arrays that equal φ."""
     phi = dataclasses.replace(phi, saved=(phi.name, None))
     add_family(phi.name, lambda _: phi)
     _same.extend((function, phi) for function in same)

@@ -1,6 +1,4 @@
-"""The error function and GELU: a step and a ramp with Gaussian noise, erf(x) = E sign(x +
-Z/√2).
-"""
+"""The error function and GELU: a noisy step and ramp, erf(x) = E sign(x + Z/√2)."""
 
 import math
 

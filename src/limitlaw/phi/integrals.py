@@ -49,9 +49,7 @@ ROUNDING_ON_PLANE = 1e-13
 
 @dataclasses.dataclass(frozen=True)
 class JointNormal:
-    """The joint law of (u, v): means, deviations, correlation ρ and s² = Var(v | u), all of one
-    shape.
-    """
+    """The joint law of (u, v): means, deviations, correlation ρ, and s² = Var(v | u)."""
 
     m_u: Reals
     m_v: Reals
@@ -98,11 +96,9 @@ def _derivative(f: RealFunction) -> RealFunction:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Points where φ is not smooth, or not on long scales: structure of that width, graded over
-    `levels` octaves.
+    """Points where φ is not smooth, or only on scales of `width`, graded over `levels` octaves.
 
-    `layers`: octaves of grading for means of φ under normal laws, which end half-way to the
-    neighbours on both sides.
+    `layers`: those for means of φ under normal laws, up to half-way to neighbours.
     """
 
     at: Float[np.ndarray, " places"]
@@ -194,9 +190,7 @@ def _over_kinks(
 def inner_mean(
     psi: Nonlinearity, e: int, care: Care = VALUE_ONLY
 ) -> Callable[[Reals, Reals], ValueAndError]:
-    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²), and its error: the closed form of ψ, differentiated in μ,
-    or else a quadrature.
-    """
+    """(μ, s²) ↦ E ψ⁽ᵉ⁾(v), v ~ N(μ, s²), and its error: a closed form's slopes, or quadrature."""
     if psi.mean is not None:
         closed = mean_form(psi, e)
 

@@ -53,9 +53,7 @@ def kolmogorov_density(kappa: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
 def gauss_rule(
     x: Float[np.ndarray, "n"], w: Float[np.ndarray, "n"], terms: int
 ) -> tuple[Float[np.ndarray, "terms"], Float[np.ndarray, "terms"]]:
-    """Nodes and weights of the Gauss rule of the discrete measure Σ_i w_i δ(x_i), normalised to
-    total weight 1.
-    """
+    """Nodes and weights of the Gauss rule of Σ_i w_i δ(x_i), of total weight 1."""
     Q = [np.sqrt(w / w.sum())]
     a, b = np.zeros(terms), np.zeros(terms)
     for j in range(terms):
@@ -71,9 +69,7 @@ def gauss_rule(
 
 
 def _mixture() -> tuple[Float[np.ndarray, "terms"], Float[np.ndarray, "terms"]]:
-    """(w_j, s_j²): the trapezoidal rule in log κ, which converges exponentially here, made a Gauss
-    rule.
-    """
+    """(w_j, s_j²): the trapezoidal rule in log κ, which converges fast, as a Gauss rule."""
     t = np.linspace(np.log(0.15), np.log(5.0), 400)
     kappa = np.exp(t)
     nodes, w = gauss_rule(t, kolmogorov_density(kappa) * kappa, TERMS)

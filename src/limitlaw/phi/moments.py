@@ -37,9 +37,7 @@ def mean(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
 
 
 def slope(phi: Nonlinearity, m: GivenMean, k: ArrayLike) -> Reals:
-    """E φ'(u) = E φ(u)(u − m)/k, u ~ N(m, k) (Stein's lemma); a jump of φ counts as a delta
-    function in φ'.
-    """
+    """E φ'(u) = E φ(u)(u − m)/k (Stein), u ~ N(m, k); φ' has a delta where φ jumps."""
     m, k = jnp.broadcast_arrays(jnp.asarray(0.0 if m is None else m, float), jnp.asarray(k, float))
     if phi.mean is not None:
         return mean_form(phi, 1)(m, k)
@@ -56,9 +54,7 @@ def product(
     K_vv: ArrayLike,
 ) -> Reals:
     """E φ(u)ψ(v), (u, v) Gaussian with means (m_u, m_v) and covariance [[K_uu, K_uv], [K_uv,
-    K_vv]].
-
-    Zero variances and correlations ±1 are allowed, and |K_uv| may exceed √(K_uu K_vv) by rounding.
+    K_vv]], which may be singular to rounding.
     """
     m_u, m_v = _known_zero(m_u), _known_zero(m_v)
     K_uu, K_uv, K_vv = (jnp.asarray(K, float) for K in (K_uu, K_uv, K_vv))
@@ -158,9 +154,7 @@ def _has_product(phi: Nonlinearity, u_is_centred: bool, v_is_centred: bool) -> b
 
 
 def _within(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uv, or ±√(K_uu K_vv) where it is larger than that by more than rounding, as in a kernel of
-    single precision.
-    """
+    """K_uv, or ±√(K_uu K_vv) where it is larger by more than rounding (single precision)."""
     bound = jax.lax.stop_gradient(jnp.sqrt(K_uu) * jnp.sqrt(K_vv))
     return jnp.where(jnp.abs(K_uv) > bound * (1 + 1e-12), jnp.sign(K_uv) * bound, K_uv)
 

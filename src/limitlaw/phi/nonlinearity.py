@@ -80,10 +80,8 @@ def user_function(function: Callable[..., Any]) -> Nonlinearity:
 def looked_at(
     function: Callable[[Any], Any], kinks: Iterable[float] | None = None
 ) -> Nonlinearity:
-    """A user's function of one number as a nonlinearity, with its kinks and cuts, which are found
-    numerically or declared.
-
-    A function that jumps is not pseudo-Lipschitz; whether others are is not known.
+    """A user's function of one number as a nonlinearity, with its kinks and cuts, found or
+    declared; one that jumps is not pseudo-Lipschitz, others are not known to be.
     """
     phi = user_function(function)
     if phi is function:

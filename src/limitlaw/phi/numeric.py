@@ -162,9 +162,7 @@ def _outer_is_second(phi: Nonlinearity, d: int, psi: Nonlinearity, e: int) -> bo
 
 @functools.partial(jax.jit, static_argnums=0)
 def _size(phi: Nonlinearity, m: Reals, k: Reals) -> Reals:
-    """√E φ(u)², by which errors are judged; infinite where φ is practically 0 and errors do not
-    matter.
-    """
+    """√E φ(u)², on which errors are judged; infinite where φ is practically 0."""
     m, k = jnp.broadcast_arrays(m, k)
     rms = integrals.rms(phi, phi.function, m, k)
     x = jnp.linspace(-rules.LIMIT, rules.LIMIT, 41)[(slice(None),) + (None,) * m.ndim]

@@ -1,6 +1,4 @@
-"""Preimages under φ and the intervals on which φ ≤ y, from its monotone branches: what the law of
-φ(Y) is made of.
-"""
+"""Preimages under φ and intervals on which φ ≤ y, by its monotone branches."""
 
 import dataclasses
 import functools
@@ -49,9 +47,7 @@ class Branched:
 
 
 def branched(phi: Nonlinearity, reach: tuple[float, float]) -> Branched | None:
-    """φ with its branches on `reach`; None for a function whose branches are unknown, or
-    too many.
-    """
+    """φ with its branches on `reach`; None if these are unknown, or too many."""
     if phi.branches is None:
         return None
     # so that few different reaches are asked for
@@ -70,9 +66,7 @@ def _branched(phi: Nonlinearity, lo: float, hi: float) -> Branched | None:
 def intervals(
     y: Float[Array, " p"], known: Branched
 ) -> tuple[Float[Array, "p b 2"], Float[Array, "p b 2"]]:
-    """The intervals (from, to] on which φ ≤ y, and those on which φ > y: one for each branch, (p,
-    branches, 2).
-    """
+    """Intervals (from, to] on which φ ≤ y, and those of φ > y: (p, branches, 2) each."""
 
     def parts(branch: Branch, y: Reals) -> tuple[Reals, Reals]:
         return jnp.stack(branch.below(y), -1), jnp.stack(branch.above(y), -1)
@@ -103,9 +97,7 @@ def padded_branches(count: int) -> int:
 def preimages(
     y: Float[Array, "*p"], known: Branched
 ) -> tuple[Float[Array, "*p b"], Float[Array, "*p b"]]:
-    """The x with φ(x) = y, one for each branch, and 1/|φ'(x)| there, 0 where the branch does not
-    reach y.
-    """
+    """The x with φ(x) = y by branches, and 1/|φ'(x)|, 0 if the branch does not reach y."""
 
     def parts(branch: Branch, y: Reals) -> tuple[Reals, Reals]:
         root = branch.solve(y)

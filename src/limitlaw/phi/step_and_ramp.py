@@ -1,7 +1,5 @@
-"""Gaussian moments of the step and of the ramp, from which those of most nonlinearities are made.
-
-Each has its derivatives by formula, so that they are exact and finite at zero variance and at
-correlation ±1.
+"""Gaussian moments of the step and of the ramp, which make most others, with derivatives by
+formula: exact and finite at zero variance and correlation ±1.
 """
 
 import math
@@ -69,9 +67,7 @@ def _abs_mean_jvp(primals: Two, tangents: Two) -> Two:
 
 @jax.custom_jvp
 def ramp_mean(m: Reals, k: Reals) -> Reals:
-    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k); it is small where m is far below 0,
-    without cancelling.
-    """
+    """E max(u, 0) = m Φ(m/√k) + k D(m, k), u ~ N(m, k), without cancelling for m far below 0."""
     above = 0.5 * jax.scipy.special.erfc(-m / jnp.sqrt(2 * jnp.maximum(k, TINIEST)))
     return m * above + k * density(m, k)
 
@@ -85,11 +81,10 @@ def _ramp_mean_jvp(primals: Two, tangents: Two) -> Two:
 
 @jax.custom_jvp
 def spread(K_uu: Reals, K_uv: Reals, K_vv: Reals) -> Reals:
-    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, and 0 where rounding makes it
-    negative.
+    """K_uu K_vv − K_uv², exactly 0 where K_uu = |K_uv| = K_vv, never negative.
 
-    The root of a rounded square is exact, so that no fused multiplication leaves a remainder on
-    the diagonal.
+    The root of a rounded square is exact: no fused multiplication leaves a remainder on the
+    diagonal.
     """
     g = jnp.sqrt(K_uu * K_vv)
     return jnp.maximum(g - K_uv, 0.0) * jnp.maximum(g + K_uv, 0.0)
@@ -103,28 +98,23 @@ def _spread_jvp(primals: Three, tangents: Three) -> Two:
 
 
 def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """(K_uu + s²)(K_vv + t²) − K_uv², never below `TINIEST`; K itself is taken to be positive
-    semi-definite.
-    """
+    """(K_uu + s²)(K_vv + t²) − K_uv² for a semi-definite K, never below `TINIEST`."""
     return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINIEST)
 
 
 @jax.custom_jvp
 def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with independent noise of
-    variances s² and t².
+    """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with noise of variances s² and t²
+    (not differentiated in).
 
-    arcsin ρ = arctan(K_uv/√det) keeps its digits for small and for large ρ.
-    In the noise it is not differentiated.
+    arcsin ρ = arctan(K_uv/√det) keeps its digits for all ρ.
     """
     return (2 / math.pi) * jnp.arctan(K_uv / jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
 
 
 @sign_product.defjvp
 def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
-    """∂/∂K_uv = 4 times the density of (p, q) at 0 = 2/(π√det); ∂/∂K_uu = −½ (K_uv/K_pp)
-    ∂/∂K_uv.
-    """
+    """∂/∂K_uv = 4 times (p, q)'s density at 0 = 2/(π√det); ∂/∂K_uu = −½ (K_uv/K_pp) ∂/∂K_uv."""
     K_uu, K_uv, K_vv, s2, t2 = primals
     slope = 2 / (math.pi * jnp.sqrt(determinant(*primals)))
     half = 0.5 * K_uv
@@ -135,9 +125,7 @@ def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
 
 @jax.custom_jvp
 def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
-    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul, 2009), with noise as in
-    `sign_product`.
-    """
+    """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul 2009), noise as in `sign_product`."""
     root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
     return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
 

@@ -51,9 +51,7 @@ def _cos_sin(m_u: Centre, m_v: Centre, K_uu: Reals, K_uv: Reals, K_vv: Reals) ->
 
 
 def _waves(phase: float) -> Branches:
-    """The branches of sin(x + phase) that meet (lo, hi), which fall and rise in turn; None if they
-    are too many.
-    """
+    """The branches of sin(x + phase) that meet (lo, hi), in turn; None if too many."""
 
     def meeting(lo: float, hi: float) -> tuple[Branch, ...] | None:
         if not hi - lo < MOST_WAVES * math.pi:

@@ -19,11 +19,10 @@ SHOWING = {"cli", "explore", "figures", "report", "reports", "shown", "torch"}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chunk:
-    """A deterministic function of a module and its arguments, whose arrays are small: sufficient
+    """A deterministic function of a module and arguments, with small arrays: sufficient
     statistics.
 
-    Chunks are equal where function, arguments and versions are: 1, 1.0 and True are different
-    arguments.
+    Chunks of equal function, arguments (1, 1.0 and True differ) and versions are equal.
     """
 
     function: Callable[..., dict[str, np.ndarray]]
@@ -85,9 +84,7 @@ class Chunk:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """The versions that numbers depend on besides settings: packages, Python, a hash of limitlaw's
-    source.
-    """
+    """The versions that numbers depend on: packages, Python, a hash of limitlaw's source."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         **found,
@@ -97,9 +94,7 @@ def versions() -> dict[str, str]:
 
 
 def plain(name: str, values: object) -> np.ndarray:
-    """`values` as an array of float64, int64 or text; nothing is converted, since a float32 is a
-    mistake.
-    """
+    """`values` as float64, int64 or text, none converted: a float32 is a mistake."""
     array = np.asarray(values)
     if array.dtype not in (np.float64, np.int64) and array.dtype.kind != "U":
         raise TypeError(f"{name} must be an array of float64, int64 or text, got {array.dtype}")
@@ -112,9 +107,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def _source_hash() -> str:
-    """A hash that changes with any line that numbers depend on, so that chunks of older code are
-    not used.
-    """
+    """A hash of the lines that numbers depend on: chunks of older code are not used."""
     root = pathlib.Path(__file__).parents[1]
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     computing = [

@@ -16,9 +16,7 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def one_line_errors(action: str, path: Path) -> Iterator[None]:
-    """A context in which a refusal of the system becomes a StoreError: "cannot write /path: No
-    space left on device".
-    """
+    """Refusals of the system become a StoreError, "cannot write /path: No space left"."""
     try:
         yield
     except StoreError:

@@ -22,9 +22,7 @@ class ClusterError(ConnectionError):
 
 
 def local(jobs: int | None = None) -> Executor:
-    """Threads, by default one for each core: NumPy and XLA release Python's lock and share
-    programs.
-    """
+    """Threads, one for each core: NumPy and XLA release Python's lock and share programs."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be a positive integer, got {jobs}")
     return _Threads(cores() if jobs is None else jobs)

@@ -25,10 +25,8 @@ def run(
     executor: Executor,
     done: Callable[[Chunk, Arrays], None] = lambda chunk, arrays: None,
 ) -> dict[Chunk, Arrays]:
-    """The arrays of all chunks, in their order, which does not depend on the order in which they
-    are finished.
-
-    `done` gets each different chunk once, in this thread, when its arrays are in the store.
+    """The arrays of all chunks, in order; `done` gets each different chunk once, in this thread,
+    when its arrays are in the store.
     """
     results = {}
     missing = []

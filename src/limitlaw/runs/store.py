@@ -20,11 +20,8 @@ def _warn(message: str) -> None:
 
 
 class Store:
-    """A folder of finished chunks.
-
-    A file `<identity>.chunk` is a line of JSON, which says what the chunk is and the length and
-    hash of what follows, and an .npz archive. Both follow from chunk and arrays alone, so any byte
-    that differs shows.
+    """A folder of finished chunks: `<identity>.chunk` is a line of JSON that says what it is,
+    length and hash of the .npz archive behind it. Any byte that differs shows.
     """
 
     def __init__(self, folder: str | Path, warn: Callable[[str], None] = _warn):
@@ -60,11 +57,8 @@ class Store:
         self._checksums[chunk.identity] = _checksum(payload)
 
     def write_manifest(self, settings: Mapping[str, Any], chunks: Iterable[Chunk]) -> None:
-        """Write manifest.json: settings (the seed among them), versions and chunks, with a
-        checksum of those that are finished.
-
-        It is written before the work, which also shows whether the folder can be written, and
-        after it.
+        """Write manifest.json: settings, versions and chunks, with checksums of finished ones;
+        before the work, which shows that the folder can be written, and after it.
         """
         listed = [
             {

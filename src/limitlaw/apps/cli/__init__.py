@@ -1,7 +1,4 @@
-"""The command `limitlaw`: numbers and pictures of exact laws from a terminal.
-
-Heavy modules are imported where they are needed: `limitlaw --help` needs none.
-"""
+"""The command `limitlaw`, which imports what is heavy where it needs it."""
 
 import importlib.metadata
 import io

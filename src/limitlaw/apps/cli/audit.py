@@ -103,9 +103,7 @@ def _limitlaw_torch() -> Any:
 
 
 def _named(asked: AuditOptions) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A function from a file, and inputs for what it makes; with several widths, both are
-    functions of the width.
-    """
+    """A function from a file, and its inputs; with several widths, functions of the width."""
     assert asked.model is not None
     file, _, name = asked.model.rpartition(":")
     if not file or not name:
@@ -147,9 +145,7 @@ def _told(what: str, function: Callable[[], Any]) -> Any:
 
 
 def _input(module: object, asked: AuditOptions) -> Any:
-    """An input for a module, one sequence: token numbers if it has a vocabulary, else normal
-    numbers.
-    """
+    """A sequence as a module's input: token numbers if it has a vocabulary, else normals."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -211,9 +207,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _inputs_of(config: Any, asked: AuditOptions) -> dict[str, Any]:
-    """The inputs of a model: tokens for one with a vocabulary, an image for one that reads
-    images.
-    """
+    """A model's inputs: tokens if it has a vocabulary, an image if it reads images."""
     import torch
 
     known = config.to_dict()

@@ -135,9 +135,7 @@ def _traces(network: "Network", asked: DepthOptions) -> list["Trace"]:
 
 
 def _halves(trace: "Trace") -> list["Trace"]:
-    """The statistics of a network and, if there are any, those of its gradients, which take a
-    table of their own.
-    """
+    """The statistics of a network and, if there are any, those of its gradients, as two tables."""
     back = [name for name in trace if name.startswith("gradient")]
     forth = [name for name in trace if name not in back]
     return [trace.only(names) for names in (forth, back) if names]

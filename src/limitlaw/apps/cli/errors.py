@@ -32,10 +32,8 @@ def check_extra(command: str, package: str, name: str, extra: str) -> None:
 
 @contextlib.contextmanager
 def one_line_errors(call: Call = NOBODY, options: Sequence[str] = ()) -> Iterator[None]:
-    """A context in which bad input, or work that would take too much, ends the command with code 2
-    and one line.
-
-    The line names the option, where it begins with an argument that is called as one of `options`.
+    """A context in which bad input, or too much work, ends the command with code 2 and one line,
+    which names the option where it begins with an argument called as one of `options`.
     """
     try:
         with calling(call):

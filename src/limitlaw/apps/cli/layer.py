@@ -1,6 +1,4 @@
-"""The command `limitlaw law`: the law of the output of an attention layer on tokens with a
-kernel.
-"""
+"""The command `limitlaw law`: the law of an attention layer's output, given a kernel of tokens."""
 
 import dataclasses
 import math

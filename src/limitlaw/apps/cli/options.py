@@ -1,6 +1,4 @@
-"""The options of a command as fields of a dataclass: Typer reads them, and the command gets the
-dataclass.
-"""
+"""A command's options as fields of a dataclass, which Typer reads and the command is given."""
 
 import dataclasses
 import functools
@@ -40,10 +38,8 @@ def _field(default: object, kind: Callable[..., Any], *names: str, **settings: s
 
 
 def command(name: str, advice: str) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """A decorator that makes a function of one dataclass a command with an option for each field.
-
-    Fields that are dataclasses themselves stand for their own fields. `name` and `advice` are for
-    refusals (`bounds.Call`).
+    """A decorator that makes a function of one dataclass a command with an option for each field,
+    those of nested dataclasses included; `name` and `advice` are for refusals (`bounds.Call`).
     """
 
     def decorated(run: Callable[[Any], None]) -> Callable[..., None]:

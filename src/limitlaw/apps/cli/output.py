@@ -1,6 +1,4 @@
-"""The output of `limitlaw law`: numbers read from a law with their errors, as a table or
-as JSON.
-"""
+"""The output of `limitlaw law`: a law's numbers with their errors, as a table or as JSON."""
 
 import dataclasses
 import json
@@ -22,9 +20,7 @@ ENTROPY_SUFFICES = 1e-5  # above it a difference of entropies has ten digits of 
 
 @dataclasses.dataclass(frozen=True)
 class Printed:
-    """A number of a law, its standard error, and the same number of a Gaussian of equal
-    variance.
-    """
+    """A number of a law, its standard error, and that number of a Gaussian of equal variance."""
 
     name: str
     label: str
@@ -118,9 +114,7 @@ def printed_table(
 
 
 def as_object(law: "Law", quantities: list[Printed], settings: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a law as an object for JSON: infinite and undefined numbers are None,
-    infinitely many heads "inf".
-    """
+    """A law's numbers for JSON: None where not finite, and "inf" for infinitely many heads."""
     if settings["heads"] == math.inf:
         settings = {**settings, "heads": "inf"}
     numbers = {

@@ -28,11 +28,10 @@ Drawing = Callable[[dict[str, "Table"], Path], Any]  # draws the pictures of tab
 
 @contextlib.contextmanager
 def bars(totals: Mapping[str, int | float], enabled: bool | None = None) -> Iterator[Advance]:
-    """A bar on standard error for each name, moved by `advance(name, steps=1)`.
+    """A bar on standard error for each name, moved by `advance(name, steps=1)`, or a line for all
+    every ten seconds where it is no terminal.
 
-    Where standard error is no terminal, there is a line for all of them every ten seconds. Ends in
-    an error where the first minute shows that all of it takes too long (`bounds`). What is written
-    to standard output or error meanwhile appears above the bars.
+    Ends in an error where the first minute shows that all of it takes too long (`bounds`).
     """
     if not (sys.stderr.isatty() if enabled is None else enabled):
         with watched(", ".join(totals)) as watch:
@@ -64,9 +63,7 @@ def _judged(advance: Advance, total: int | float, watch: Watch) -> Advance:
 
 
 def check(name: str, seed: int, jobs: int | None, cluster: str | None = None) -> None:
-    """Refuse impossible options of a command that runs experiments, before anything heavy is
-    loaded.
-    """
+    """Refuse impossible options of a command that runs experiments, before any heavy import."""
     if seed < 0:
         raise ValueError(f"--seed must not be negative, got {seed}")
     check_workers(jobs, cluster)
@@ -81,9 +78,7 @@ def outcome(
     jobs: int | None,
     cluster: str | None = None,
 ) -> "tuple[Outcome, int]":
-    """The tables and claims of some experiments, and the number of workers; pictures are drawn as
-    tables come.
-    """
+    """Tables and claims of some experiments, and the number of workers; it draws pictures, too."""
     from limitlaw.apps.paper.reproduce import Listener, reproduce, totals
     from limitlaw.runs.executors import workers_of
 

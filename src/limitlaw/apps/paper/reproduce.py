@@ -1,6 +1,4 @@
-"""From experiments to tables: all chunks are in one queue, so that no core waits between
-figures.
-"""
+"""From experiments to tables: all chunks are in one queue, so no core waits between figures."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,9 +14,7 @@ from limitlaw.runs.disk import make_folder
 
 
 class Outcome(NamedTuple):
-    """Tables by name, the claims, the number of chunks, and how many of these came from an earlier
-    run.
-    """
+    """Tables by name, claims, the number of chunks, and how many of them an earlier run made."""
 
     tables: dict[str, Table]
     claims: Table
@@ -27,10 +23,8 @@ class Outcome(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """Functions that are told how the work goes on.
-
-    `advance`: the name of an experiment for each of its chunks. `ready`: the tables that its
-    figures show, as soon as they are there. `warn`: one line about files that are damaged.
+    """Functions that are told how the work goes on: `advance` the experiment of each chunk,
+    `ready` the tables of its figures once they are there, `warn` a line about damaged files.
     """
 
     advance: Callable[[str], None]
@@ -53,10 +47,8 @@ def reproduce(
     executor: Executor,
     listener: Listener,
 ) -> Outcome:
-    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv: the tables, and the
-    claims about them.
-
-    `settings` are those of the experiments, a dataclass.
+    """Compute what is missing in `out`/chunks, and write `out`/data/*.csv, tables and claims;
+    `settings` are a dataclass of the experiments'.
     """
     store = Store(out / "chunks", listener.warn)
     make_folder(out / "data")

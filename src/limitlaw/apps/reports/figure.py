@@ -1,6 +1,4 @@
-"""A figure of a report: its words, the tables it shows, and the function that makes its
-picture.
-"""
+"""A figure of a report: its words, the tables it shows, the function that makes its picture."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -186,9 +186,7 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Numbers rounded to a few digits; None where they are not finite, which JSON has no
-    form for.
-    """
+    """Numbers rounded to a few digits; None, which JSON can say, where they are not finite."""
     return [
         float(f"{v:.{PLOTTED_DIGITS}g}") if math.isfinite(v) else None
         for v in np.asarray(values, dtype=float).tolist()

@@ -17,10 +17,8 @@ _SUFFIXES = ("pdf", "png", "csv")
 
 @dataclass(frozen=True)
 class HtmlReport:
-    """A page about a paper, which it cites in HTML: claims, figures, and facts about their making.
-
-    A page about several papers says in `what` what it holds, in HTML, and gives its figures a
-    `heading`.
+    """A page of claims, figures and facts about a paper, cited in HTML. One about several papers
+    says in `what` what it holds, in HTML, and gives its figures a `heading`.
     """
 
     title: str

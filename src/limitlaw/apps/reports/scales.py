@@ -12,9 +12,7 @@ _MOST_TICKS = 8
 
 
 def power_axis(label: str, values: list[float]) -> PlotAxis:
-    """A logarithmic axis over whole numbers: with a tick at each if they are few, else at
-    powers.
-    """
+    """A logarithmic axis over whole numbers: a tick at each if they are few, else at powers."""
     low, high = min(values), max(values)
     room = max(1.25, (high / low) ** 0.06)
     least = 1.05 * (high / low) ** 0.1  # so that labels leave each other room

@@ -1,5 +1,3 @@
-"""The dense engine is the definition of a program: every matrix is drawn and every vector has all
-its coordinates.
-
-It shares nothing with the other engines, which are tested against it.
+"""The dense engine is the definition of a program, against which the others are tested: every
+matrix is drawn, every vector has all its coordinates.
 """

@@ -1,12 +1,9 @@
-"""One rule for each instruction: an array for each value, with all coordinates in a last, hidden
-axis.
-"""
+"""A rule for each instruction: arrays of values with all coordinates in a last, hidden axis."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -20,40 +17,15 @@ from limitlaw.engines.engine import Draw, Rules
 
 
 class DenseDraw(Draw):
-    """One draw at width n = `width`: an array for each value, by these weights and initial
-    vectors.
+    """One draw at width n = `width`: an array for each value, by these weights and vectors."""
 
-    `probes` are added to some values, and to carries of loops after each iteration: zeros, with
-    respect to which one differentiates.
-    """
-
-    def __init__(
-        self,
-        numbers: Mapping[Number, Any],
-        width: int,
-        weights: Weights,
-        probes: Mapping[Value, Float[Array, "..."]] | None = None,
-    ):
+    def __init__(self, numbers: Mapping[Number, Any], width: int, weights: Weights):
         super().__init__(numbers)
-        self.width, self.weights, self.probes = width, weights, probes or {}
-
-    def evaluate(self, value: Value) -> None:
-        """Evaluate a value by the rule of its instruction, and add its probe."""
-        super().evaluate(value)
-        if value in self.probes and not iterations(value):
-            self.results[value] = Labelled(
-                self[value].with_axes(value.axes).array + self.probes[value], value.axes
-            )
+        self.width, self.weights = width, weights
 
     def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
         return self[output.value].whole(output.layout)
-
-
-def iterations(value: Value) -> tuple[int, ...]:
-    """The shape (T,) for a value carried by a loop with T iterations; else ()."""
-    op = value.instruction
-    return (op.loop.times,) if isinstance(op, core.FromScan) and not op.stacked else ()
 
 
 def _initial(draw: DenseDraw, value: Value, op: core.Initial) -> Labelled:
@@ -103,9 +75,7 @@ def _dot(draw: DenseDraw, value: Value, op: core.Dot) -> Labelled:
 
 
 def inner(q: Labelled, k: Labelled) -> Labelled:
-    """Σ_α q_α k_α over the hidden axis: entry by entry along common axes, for all pairs along
-    others.
-    """
+    """Σ_α q_α k_α over the hidden axis: by entry along common axes, by pairs along others."""
     axes = union(q.axes, k.axes)
     if set(q.axes) == set(k.axes):
         return Labelled((q.laid(axes) * k.laid(axes)).sum(axis=-1), axes)
@@ -153,36 +123,22 @@ def _scan(draw: DenseDraw, value: Value, op: core.Scan) -> list[Labelled]:
             "given"
         )
     constants = dict(zip(op.invariant, map(draw.__getitem__, op.constants), strict=True))
-    carries = {v.instruction: p for v, p in draw.probes.items() if iterations(v)}
-    probes = {
-        op.place: p
-        for op, p in carries.items()
-        if isinstance(op, core.FromScan) and op.scan is value
-    }
 
     def step(carries: list[Any], at: Any) -> tuple[list[Any], list[Any]]:
-        t, elements, probes = at
+        t, elements = at
         inside = DenseDraw(draw.numbers, draw.width, weights.of_iteration(value, t))
         inside.results |= constants
         inside.results |= dict(zip(op.carried, _labelled(carries, op.carried), strict=True))
         inside.results |= dict(zip(op.elements, _labelled(elements, op.elements), strict=True))
         inside.run(body)
-        made = _arrays(inside, op.following, op.carried)
-        made = [x + probes[i] if i in probes else x for i, x in enumerate(made)]
-        return made, _arrays(inside, op.outputs, op.outputs)
+        return _arrays(inside, op.following, op.carried), _arrays(inside, op.outputs, op.outputs)
 
-    # for derivatives matrices are drawn again rather than kept
-    one = jax.checkpoint(step) if probes else step
     along = [
         draw[u].with_axes((op.axis, *v.axes)).array
         for u, v in zip(op.sequences, op.elements, strict=True)
     ]
-    last, outputs = lax.scan(
-        one,
-        _arrays(draw, op.starts, op.carried),
-        (jnp.arange(op.times), along, probes),
-        reverse=op.reverse,
-    )
+    starts, at = _arrays(draw, op.starts, op.carried), (jnp.arange(op.times), along)
+    last, outputs = lax.scan(step, starts, at, reverse=op.reverse)
     stacked = [Labelled(x, (op.axis, *y.axes)) for x, y in zip(outputs, op.outputs, strict=True)]
     return _labelled(last, op.carried) + stacked
 

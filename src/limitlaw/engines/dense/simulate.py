@@ -65,9 +65,7 @@ def _shape(output: Output, count: int | None) -> tuple[int, ...]:
 
 
 def compiled(outputs: tuple[Output, ...], width: int, count: int | None) -> tuple[int, Compiled]:
-    """The number of draws computed together, and the compiled function of the program's constants,
-    a key and the first draw.
-    """
+    """The draws of a batch, and the compiled function of constants, a key and the first draw."""
     batch = batch_size(engine.program_of(outputs), width)
     name = ("dense", engine.structure(engine.program_of(outputs), outputs), width, count, batch)
     return batch, PROGRAMS.get(
@@ -98,9 +96,7 @@ def _observed(
 
 
 def batch_size(program: Program, width: int) -> int:
-    """The number of draws computed together: the numbers held at a time stay near one block of
-    matrix entries.
-    """
+    """The draws of a batch: the numbers held stay near one block of matrix entries."""
     cost = 1
     for part in (program, *program.every_block):
         kept = Analysis(part).reused

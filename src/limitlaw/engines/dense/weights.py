@@ -1,6 +1,4 @@
-"""Random weights of the dense engine: initial vectors, and products with matrices drawn block by
-block.
-"""
+"""Random weights: initial vectors, and products with matrices drawn block by block."""
 
 import math
 from collections.abc import Mapping
@@ -58,11 +56,10 @@ def numbered(program: Program) -> dict[Leaf, int]:
 
 
 class DrawnWeights:
-    """Random weights, a function of the key alone. Matrices used once are drawn block by block and
-    not kept.
+    """Random weights, a function of the key alone; matrices used once are drawn in blocks and not
+    kept.
 
-    `given`: the constants of the program, with a square root in place of each covariance
-    (`roots`).
+    `given`: the program's constants, covariances by their square roots (`roots`).
     """
 
     def __init__(
@@ -102,9 +99,7 @@ class DrawnWeights:
         return scale * meeting.scatter(products)
 
     def of_iteration(self, loop: Value, t: Int[Array, ""]) -> "DrawnWeights":
-        """The weights of iteration t of a loop: new in each, or the same if the loop is
-        `shared`.
-        """
+        """The weights of iteration t of a loop: new in each, or the same if `shared`."""
         op = loop.instruction
         assert isinstance(op, Scan)
         body = Program(op.block.results)
@@ -131,9 +126,7 @@ class DrawnWeights:
 
 
 class MatrixBlocks:
-    """m matrices of standard normals, rows × cols, drawn in blocks of several whole matrices or of
-    some rows of one.
-    """
+    """m matrices rows × cols of standard normals, in blocks of whole ones or of rows of one."""
 
     def __init__(self, key: Key[Array, ""], m: int, rows: int, cols: int):
         self.key, self.m, self.rows, self.cols = key, m, rows, cols
@@ -211,9 +204,7 @@ def roots(program: Program) -> dict[Number, Any]:
 
 
 def root(cov: Any) -> Any:
-    """L with L Lᵀ = cov, singular ones included; for a diagonal, the vector of the square
-    roots.
-    """
+    """L with L Lᵀ = cov, also a singular one; of a diagonal, the square roots."""
     if is_traced(cov):
         raise TypeError(
             "simulate draws numbers: cov must be an array, not a value inside jax.grad or jax.jit"

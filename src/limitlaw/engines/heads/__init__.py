@@ -1,3 +1,1 @@
-"""Sums over heads that are i.i.d. given the incoming kernel: which sums these are, and the laws of
-their outputs.
-"""
+"""Sums over heads that are i.i.d. given the kernel: which they are, and their outputs' laws."""

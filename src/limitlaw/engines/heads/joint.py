@@ -59,11 +59,10 @@ def pooled(
 
 
 def diverges(axis: HeadAxis, outputs: int) -> bool:
-    """Is the joint density infinite where all outputs are equal: is there one head, and as many
-    outputs as tokens that all of them see?
+    """Is the joint density infinite where all outputs are equal: one head, and as many outputs as
+    tokens that all of them see?
 
-    There the rows of A differ by a square matrix B, and |B Bᵀ|^{−1/2} = 1/|det B| has an infinite
-    mean; fewer rows are far enough from each other.
+    Rows of A then differ by a square B, and |B Bᵀ|^{−1/2} = 1/|det B| has an infinite mean.
     """
     instructions = [v.instruction for v in Program((axis.term.value,)).values]
     softmax = [

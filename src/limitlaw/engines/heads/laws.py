@@ -1,6 +1,4 @@
-"""The law of one number that is a sum over i.i.d. heads, φ_H(t) = φ_1(t/√H)^H, and its image under
-a last function.
-"""
+"""The law of a number that sums i.i.d. heads, φ_H(t) = φ_1(t/√H)^H, and its image."""
 
 import math
 from collections.abc import Callable
@@ -29,9 +27,7 @@ MANY_HEADS, MANY_HEADS_TRACED = 16, 2
 def law_of_one_number(
     y: Output, samples: int | None, key: object, beyond: tuple[str, ...]
 ) -> Law | None:
-    """The law of an output y without batch axes, where its heads are i.i.d. given the kernel; None
-    where they are not.
-    """
+    """The law of an output y of one number whose heads are i.i.d. given the kernel; else None."""
     mixing = mixing_law(y, samples, key)
     if mixing is None:
         return _given_random_kernels(y, samples, key, beyond)
@@ -71,9 +67,7 @@ def image_of_one_number(
 
 
 def _as_mixture(mixing: Mixing, beyond: tuple[str, ...]) -> GaussianMixture | None:
-    """The law of H^{−1/2} Σ_a y_a as a mixture over the mean of the heads' variances; None for
-    many heads.
-    """
+    """The law of H^{−1/2} Σ_a y_a as a mixture over mean variances; None for many heads."""
     if _is_point(mixing) or mixing.heads == math.inf:
         return _given_mixing(mixing, beyond)  # type: ignore[return-value]
     if mixing.heads > (MANY_HEADS_TRACED if is_traced(mixing.variances) else MANY_HEADS):
@@ -131,9 +125,7 @@ def _is_point(mixing: Mixing) -> bool:
 
 
 def _infinitely_many(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
-    """N(0, E v) (Hron et al. 2020); where v is sampled, one component for the mean of each block
-    of points.
-    """
+    """N(0, E v) (Hron et al. 2020); of a sampled v, a component for each block's mean."""
     if mixing.weights is not None:
         return _gaussian(mixing, beyond)
 
@@ -154,8 +146,6 @@ def _gaussian(mixing: Mixing, beyond: tuple[str, ...]) -> Law:
 
 
 def _compared(made: Callable[..., Law], mixing: Mixing) -> Law:
-    """The law made of nodes and weights, compared with the law by the second rule if there
-    is one.
-    """
+    """The law of nodes and weights, compared with the one by the second rule, if any."""
     law, rough = made(mixing.variances, mixing.weights), mixing.rough
     return law if rough is None else law.compared_with(later(lambda: made(*rough())))

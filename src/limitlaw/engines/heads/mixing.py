@@ -27,11 +27,10 @@ from limitlaw.numerics.random import Sobol
 
 
 class Mixing(NamedTuple):
-    """Nodes v and weights (None: equal), the number of heads that are summed, the kind, and nodes
-    and weights by a second rule.
+    """Nodes v, weights (None: equal), the number of heads, the kind, and nodes and weights by a
+    second rule.
 
-    `narrow`: v has a density like v^{−1/2} at 0. `effort`: why there are so few sampled nodes, if
-    so.
+    `narrow`: v has a density like v^{−1/2} at 0. `effort`: why sampled nodes are few.
     """
 
     variances: Any
@@ -50,10 +49,8 @@ def mixing_law(
     by_quadrature: bool = False,
     reading: Reading = variance,
 ) -> Mixing | None:
-    """The mixing law of one output number, or of what `reading` reads off several outputs.
-
-    None where they are no sum of heads that are i.i.d. given a deterministic kernel; with
-    `by_quadrature` also where there is no quadrature for it.
+    """The mixing law of an output number, or of what `reading` reads off several; None unless
+    heads are i.i.d. given a deterministic kernel, and with `by_quadrature` without a quadrature.
     """
     axis = head_axis(y)
     term, heads = (y, 1) if axis is None else (axis.resized(1), axis.heads)

@@ -41,10 +41,8 @@ Weighted = tuple[Any, Any]  # z (N, r) or v (N,), and weights (N,)
 
 
 def quadrature(program: Limit, samples: int | None) -> "Quadrature | Either | None":
-    """A rule for the normals of a program of few tokens; None where there is none.
-
-    `samples` is for rules of fixed size, inside `jit`: they take so many nodes, if that is more
-    than the default.
+    """A rule for the normals of a program of few tokens, or None. `samples`: inside `jit` it takes
+    as many nodes, if that is more than by default.
     """
     if not np.isinf(program.recipe).all():
         return None
@@ -105,9 +103,7 @@ class Quadrature:
 def _sorted(
     program: Limit, row: Weighted, orders: tuple[int, ...], reaches: tuple[float, ...]
 ) -> Quadrature:
-    """The rule by the largest score; the second rule has one node less and takes the scores in
-    another order.
-    """
+    """The rule by the largest score; the rough one has a node less, and another order."""
     a, B = row
     order = orders[len(a) - 1]
     special = _where_output_vanishes(program, row, order)
@@ -145,9 +141,7 @@ def _where_output_vanishes(program: Limit, row: Weighted, order: int) -> float |
 
 
 def _settled_step(program: Limit, directions: Float[np.ndarray, "d r"]) -> float | None:
-    """The step at which the trapezoidal rule on the span of `directions` has converged; None where
-    that takes too many nodes.
-    """
+    """The converged step of the trapezoidal rule on `directions`' span; None if too small."""
     d = len(directions)
     if d > MOST_FOR_QUADRATURE:
         return None
@@ -233,9 +227,7 @@ def _far_matters(
 
 
 def _figures(v: Float[np.ndarray, " N"], w: Float[np.ndarray, " N"]) -> Float[np.ndarray, " k"]:
-    """The numbers that must have converged: moments of v, its Laplace transform, and the exponent
-    of the far tail.
-    """
+    """What must have converged: moments of v, its Laplace transform, its far tail's exponent."""
     mean = w @ v
     if mean == 0:
         return np.zeros(1)

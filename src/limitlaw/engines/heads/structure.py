@@ -37,9 +37,7 @@ EQUAL = 1e-13  # difference, relative to the largest score, that is taken for ro
 
 @dataclasses.dataclass(frozen=True)
 class HeadAxis:
-    """The terms of an output that is a normalised sum over heads: `term` has one entry for each of
-    `heads` heads.
-    """
+    """The terms of an output that is a normalised sum over heads, an entry of `term` for each."""
 
     term: Output
     heads: Size  # math.inf is allowed
@@ -66,9 +64,7 @@ class HeadAxis:
 
 
 def head_axis(output: Output) -> HeadAxis | None:
-    """The axis of heads of an output, or None where its heads are not known to be i.i.d.; a single
-    head counts, too.
-    """
+    """The axis of heads of an output, or None if they may not be i.i.d.; one head counts, too."""
     (y,) = demanded((output.value,))
     op = y.instruction
     if (
@@ -88,9 +84,7 @@ def head_axis(output: Output) -> HeadAxis | None:
 
 
 def _apart(term: Value, names: NamesOfHeads) -> bool:
-    """Is everything that all heads have in common independent of single heads, without an axis of
-    theirs?
-    """
+    """Is all that heads have in common independent of single heads, without their axis?"""
     axes = set(names.values())
     others = [v for v in Program((term,)).values if v not in names]
     return not any(axes.intersection(v.axes) or any(u in names for u in v.inputs) for v in others)
@@ -136,9 +130,7 @@ class _Places:
         return all(self.follow(u, name, exposed) for u in v.inputs)
 
     def _follow_factors(self, op: core.Dot, axis: Axis, exposed: tuple[bool, bool]) -> bool:
-        """Can both factors of a dot product be followed?
-        If not, nothing of the attempt is kept.
-        """
+        """Can both factors of a dot product be followed? If not, the attempt leaves no trace."""
         before = dict(self.found), set(self._exposed)
         if all(self.follow(v, axis, side) for v, side in zip((op.q, op.k), exposed, strict=True)):
             return True
@@ -181,9 +173,7 @@ class SoftmaxScores:
 
     @functools.cached_property
     def distinct(self) -> list[np.ndarray]:
-        """For each row, one place for every different score; rows with a single one are
-        left out.
-        """
+        """For each row a place for every different score; rows with a single one are left out."""
         a, B = frozen(self.a), self._slopes
         if is_traced(a, B):
             return [row for row in self.rows if len(row) > 1]
@@ -218,9 +208,7 @@ class SoftmaxScores:
         )
 
     def one_row(self, most: int) -> tuple[Any, Any] | None:
-        """a and B of the distinct scores, where they are of one row and at most `most`;
-        else None.
-        """
+        """a and B of the distinct scores if they are of one row and at most `most`; else None."""
         if len(self.distinct) != 1 or len(self.distinct[0]) > most:
             return None
         (row,) = self.distinct
@@ -327,9 +315,7 @@ def _is_affine(argument: Value, random: set[Value]) -> bool:
 
 
 def _seen(op: Apply, start: int) -> list[np.ndarray]:
-    """The places of the scores that each row of a softmax sees, where its argument begins at place
-    `start`.
-    """
+    """The places of the scores that each row of a softmax sees; its argument begins at `start`."""
     layout, *masks = op.layouts
     shape = finite_shape(layout)
     places = start + np.arange(math.prod(shape)).reshape(-1, shape[-1])

@@ -1,3 +1,1 @@
-"""The limit n → ∞: moments of wide vectors given the numbers of a program, scores, loops, and many
-draws of them.
-"""
+"""The limit n → ∞: moments of wide vectors given a program's numbers; scores, loops, draws."""

@@ -85,9 +85,7 @@ class Passing:
 
     @functools.cached_property
     def facts(self) -> LimitFacts:
-        """The facts of the block; scores that only weight vectors and need no joint draw are not
-        drawn.
-        """
+        """The facts of the block; scores that only weight vectors are not drawn."""
         undrawn = undrawn_scores(self.analysis) - self.jointly
         return LimitFacts(self.analysis, undrawn, self.coarse, arguments=self.arguments)
 
@@ -237,9 +235,7 @@ def _reasons(facts: LimitFacts, of_coordinates: bool) -> Iterator[str]:
 
 
 def _of_functions(facts: LimitFacts, of_coordinates: bool) -> Iterator[str]:
-    """Reasons where a nonlinearity acts on a carry, or another result of a loop, that is not
-    Gaussian.
-    """
+    """Reasons where a nonlinearity acts on a result of a loop that is not Gaussian."""
     read = [v for v in facts.roots if isinstance(v.instruction, Coordinatewise)]
     if of_coordinates:
         read += [v for v in facts.analysis.program.outputs if v in facts.roots]

@@ -1,6 +1,4 @@
-"""Many draws of a program at infinite width, whose latent variables are a scrambled Sobol
-sequence: the same at every call.
-"""
+"""Draws at infinite width, from a scrambled Sobol sequence: the same at every call."""
 
 import dataclasses
 import functools
@@ -23,11 +21,10 @@ from limitlaw.numerics.replicates import INDEPENDENT, Replicates
 
 @dataclasses.dataclass(frozen=True)
 class Outcomes:
-    """A statistic of each draw, with draws in front.
+    """A statistic of each draw, draws in front. `kind`: "exact" and "quadrature" are one, with
+    nothing random.
 
-    `kind`: "exact" and "quadrature" are one draw, in which nothing is random. `effort` says why
-    the number of draws is not the one asked for, `replicates` which draws are independent of each
-    other.
+    `effort`: why there are not as many as asked for; `replicates`: which are independent.
     """
 
     arrays: Any
@@ -58,11 +55,10 @@ class Limit(Planned):
         return Outcomes(jax.tree.map(lambda a: a[None], result), kind)
 
     def replicated(self, pace: Pace, key: object) -> Outcomes:
-        """The statistic for as many draws as `pace` says, for averages over them: the draws are in
-        independent replicates, whose spread is the error.
+        """The statistic for as many draws as `pace` says, in independent replicates, whose spread
+        is the error.
 
-        Where nothing is random there is one draw; with nodes, one for each of several independent
-        sets of nodes.
+        Where nothing is random it is one draw; with nodes, one for each of several sets.
         """
         if not self.random:
             return self.conditions(1, key)
@@ -176,10 +172,8 @@ class Limit(Planned):
 
 
 class Batches:
-    """The latent variables of a program's draws, batch after batch.
-
-    Each batch has replicates of its own, of `replicate` draws each, and nodes that no other batch
-    has.
+    """The latent variables of a program's draws, batch after batch, each of replicates of
+    `replicate` draws and nodes of its own.
     """
 
     def __init__(self, program: Planned, samples: int, seed: int) -> None:
@@ -206,9 +200,7 @@ class Batches:
 
 
 def with_normals_matched(table: Any, df: Any) -> Any:
-    """Nodes of heads, with normals shifted and scaled to mean 0 and covariance I; None if there
-    are none.
-    """
+    """Nodes of heads, normals mapped to mean 0 and covariance I; None if there are none."""
     if not len(df):
         return None
     normal = np.isinf(df)

@@ -1,6 +1,4 @@
-"""One coordinate of the outputs of a draw at infinite width: Gaussian given the latent
-variables.
-"""
+"""One coordinate of a draw's outputs at infinite width: Gaussian given latent variables."""
 
 import math
 from collections.abc import Callable
@@ -97,9 +95,7 @@ class _GaussianPart:
         return None if block is None else block.swapped
 
     def on_placed(self, output: Output, w: Value) -> Float[Array, "m k"] | None:
-        """Cov(G^v, G^w) over the flattened entries, for an output v and a vector w that is
-        drawn.
-        """
+        """Cov(G^v, G^w) over flattened entries, for an output v and a drawn vector w."""
         block = self.covariance(output.value, w)
         return None if block is None else block.flat(output.layout, w.axes)
 

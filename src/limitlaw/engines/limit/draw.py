@@ -118,9 +118,7 @@ class LimitDraw(FramesDraw):
         return BilinearForms(self.moments, self.static.in_order)
 
     def evaluate(self, value: Value) -> None:
-        """Numbers and vectors of fixed dimension; of wide vectors,
-        the products with matrices that met narrow ones.
-        """
+        """Numbers and vectors of fixed dimension; of wide ones, products that met narrow ones."""
         op = value.instruction
         if isinstance(op, core.Scan) and self._is_known(value):
             return
@@ -176,9 +174,7 @@ class LimitDraw(FramesDraw):
         return None if fresh is None else covariance_of(fresh, equal)
 
     def only_fresh(self, value: Value) -> Fresh | None:
-        """A wide vector as its coefficients on Gaussian roots,
-        which have the same inner products.
-        """
+        """A wide vector as coefficients on Gaussian roots with the same inner products."""
         assert value.dim is not None
         if not value.dim.wide:
             return super().only_fresh(value)
@@ -256,9 +252,7 @@ LimitDraw.rules = {**FRAME_RULES, core.Dot: _dot, core.Scan: _scan, core.FromSca
 
 
 def fresh_of(block: Covariance, value: Value) -> Fresh:
-    """Vectors with these inner products, as coefficients on roots;
-    pairs of equal axes have their own.
-    """
+    """Vectors with these inner products, as coefficients on roots; paired axes have their own."""
     apart = [p.left for p in block.pairs if p.left is not p.right and p.left is not None]
     block = block.dense(apart) if apart else block
     own = tuple(p.left for p in block.pairs if p.left is not None)

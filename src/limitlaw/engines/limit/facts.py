@@ -1,6 +1,4 @@
-"""The facts of the limit of a program that hold before any number is known: which vectors are
-Gaussian, and what they depend on.
-"""
+"""What holds in the limit before numbers are known: Gaussian vectors, and dependence."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -105,9 +103,7 @@ class LimitFacts:
 
     @functools.cached_property
     def apart(self) -> dict[Value, frozenset[Axis]]:
-        """For each vector the axes along which only equal indices are read, found from the outputs
-        back.
-        """
+        """For each vector the axes of which only equal indices are read, from the outputs back."""
         if self.crosswise:
             return {v: frozenset(v.axes) for v in self.roots}
         found: dict[Value, frozenset[Axis]] = {}
@@ -122,9 +118,7 @@ class LimitFacts:
 
     @functools.cached_property
     def behind(self) -> frozenset[Value]:
-        """The values on which more than final linear combinations and products with matrices
-        depends.
-        """
+        """The values behind all that is more than final linear combinations and products."""
         found: set[Value] = set()
         for v in reversed(self.analysis.values):
             op = v.instruction
@@ -207,9 +201,7 @@ class LimitFacts:
         return [u for u in self.made_of([v]) if self.gaussian[u]]
 
     def made_of(self, vectors: Iterable[Value]) -> list[Value]:
-        """The vectors themselves and all those from which they are made, back to Gaussian ones, in
-        the order of the program.
-        """
+        """The vectors and all those that make them, back to Gaussian ones, in program order."""
         found: set[Value] = set()
         stack = list(vectors)
         while stack:

@@ -18,9 +18,7 @@ from limitlaw.engines.reading import Reading
 
 
 def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[Outputs, int]:
-    """The outputs by a program that computes no more than they need, and the number of nodes that
-    an infinite axis has in it.
-    """
+    """The outputs by a program that computes only what they need, and an infinite axis's nodes."""
     if unrolls:
         turns = unrolled([output.value for output in outputs])
         outputs = [
@@ -35,10 +33,8 @@ def written(outputs: Sequence[Output], most_heads: int, unrolls: bool) -> tuple[
 
 @dataclasses.dataclass(frozen=True)
 class Followed:
-    """The program that is followed for some outputs, and its facts before any number is known.
-
-    `why_written_out`: why its loops are written out, empty if they are not. `heads`: the number of
-    nodes of an infinite axis, at most `most_heads`.
+    """The program followed for some outputs, and its facts; `why_written_out`: why loops are, if
+    so; `heads`: the nodes of an infinite axis, at most `most_heads`.
     """
 
     outputs: Outputs
@@ -49,9 +45,7 @@ class Followed:
 
     @classmethod
     def of(cls, outputs: Sequence[Output], reading: Reading, inflated: bool = False) -> "Followed":
-        """The program for these outputs; loops are written out where moments are not all that
-        passes through them.
-        """
+        """The program for these outputs; loops are written out if moments are not enough."""
         facts = Analysis(engine.program_of(tuple(outputs)))
         asked = {v for v, _ in outputs} if reading.undrawn else set()
         coarse = bool(facts.sampled - asked)

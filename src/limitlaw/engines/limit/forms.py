@@ -184,9 +184,7 @@ def _form(left: Labelled, N: Labelled, right: Labelled, f: Labelled) -> Labelled
 
 
 class _Modes:
-    """The functions of the phase that multiply each matrix of normals; without rotary embeddings,
-    the constant 1.
-    """
+    """The functions of the phase on each matrix of normals; without rotary embeddings, 1."""
 
     def __init__(self, moments: Moments, pairing: Pairing):
         self._moments, self._pairing = moments, pairing
@@ -225,9 +223,7 @@ class _Modes:
         return phase(self._moments, dot).mapped(lambda x: -x if turned else x)
 
     def _at_own_phases(self, dot: Dot) -> Labelled:
-        """The values where no bound of the phases is known: there are as many functions as
-        scores.
-        """
+        """The values where phases have no known bound: there are as many functions as scores."""
         phases = {other: self._phase(other) for other in self._pairing.dots}
         every = jnp.concatenate([x.array.reshape(-1) for x in phases.values()])
         f = jnp.concatenate(waves_at(every, min(self._bases)), axis=-1)

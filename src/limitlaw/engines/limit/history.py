@@ -1,6 +1,4 @@
-"""One iteration of a loop whose iterations have the same matrices, and all earlier iterations
-beside it as one batch.
-"""
+"""One iteration of a loop with the same matrices in each, and all earlier ones as a batch."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -34,10 +32,8 @@ OWN = "own", 0  # Cov(x_t, x_t)
 
 
 class History:
-    """A block, and a copy of it for all iterations at once.
-
-    `of` takes each value to its copy with an axis of iterations, or to itself if it is
-    loop-invariant.
+    """A block, and a copy of it for all iterations at once: `of` takes values to their copies
+    along iterations, loop-invariant ones to themselves.
     """
 
     def __init__(self, op: Scan, turns: int):
@@ -73,9 +69,7 @@ class History:
         return jnp.zeros(sizes((self.turns, *x, *self.values[i].axes)))
 
     def facts(self, coarse: bool) -> LimitFacts:
-        """The facts of the block and its copy. The argument may depend on every source of
-        randomness.
-        """
+        """The facts of the block and its copy; the argument may depend on all that is random."""
         vectors = [past for past in self.past if past.is_vector]
         analysis = Analysis(Program((*vectors, self.result)))
         roots = (1 << 2 * len(analysis.values)) - 1
@@ -142,10 +136,8 @@ def _is_plain(v: Value) -> bool:
 
 
 class TurnMoments(Moments):
-    """Moments in one iteration, and with all earlier ones.
-
-    `turn` is the number of the iteration, `state` what passes from iteration to iteration; what
-    the state lacks is noted in `asked`, and taken as zero.
+    """Moments in iteration `turn`, and with all earlier ones; what the `state` passed on lacks is
+    noted in `asked`, and taken as zero.
     """
 
     def __init__(
@@ -299,18 +291,14 @@ def whole(block: Covariance | None, left: Axes, right: Axes, *front: Axis) -> An
 
 
 class TurnFrame:
-    """The rows L of one frame of scores, as many in each iteration; `L` grows within an array of
-    full size.
-    """
+    """The rows L of a frame of scores, as many in each iteration; `L` has its full size."""
 
     def __init__(self, moments: TurnMoments, history: History, turn: Any, L: Any):
         self._moments, self._history, self._turn, self.L = moments, history, turn, L
         self._rows: Any = None
 
     def rows(self, place: Place) -> Any:
-        """The rows of the vectors of this iteration, which are placed when they are first asked
-        for.
-        """
+        """The rows of this iteration's vectors, which are placed when first asked for."""
         if self._rows is None:
             self._rows = self._placed(place)
         return self._rows

@@ -16,10 +16,8 @@ MOMENTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 class Integrals:
-    """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors.
-
-    `inflated`: every integral that has an error is replaced by its value + its error, so that the
-    difference in a result shows how far the errors of all integrals move it.
+    """E φ(u), E φ'(u) and E[φ(u) ψ(t)] of Gaussian vectors; `inflated` by their errors, so that
+    the difference in a result shows what these make of it.
     """
 
     def __init__(self, inflated: bool):
@@ -30,9 +28,7 @@ class Integrals:
     def moment(
         self, name: str, ops: list[Any], numbers: list[dict[Value, Labelled]], arguments: list[Any]
     ) -> Labelled:
-        """The Gaussian moment of that name, entry by entry, with its error added if integrals are
-        inflated.
-        """
+        """The Gaussian moment of that name, by entries, plus its error if these are inflated."""
         given = [x for part in numbers for x in part.values()]
         known = [x for x in arguments if x is not None]
 
@@ -48,9 +44,7 @@ class Integrals:
         return elementwise(value, *given, *known)
 
     def take_note_of(self, others: "Integrals") -> None:
-        """Take over the flags of integrals that were computed elsewhere: in an iteration of a
-        loop.
-        """
+        """Take over the flags of integrals that an iteration of a loop computed."""
         self.quadrature |= others.quadrature
         self.unsure |= others.unsure
 

@@ -15,9 +15,7 @@ Invariant = tuple[Any, ...]  # the name of an invariant: the quantity, and the v
 
 
 class Invariants:
-    """Loop-invariant quantities by name: those that are `known`, and those that were `asked` for
-    by quantities that are drawn.
-    """
+    """Invariants of a loop by name: those `known`, and those `asked` for by what is drawn."""
 
     def __init__(
         self, random: Container[Value], known: Mapping[Invariant, Any] | None = None
@@ -33,9 +31,8 @@ class Invariants:
 
     @contextlib.contextmanager
     def asked_for(self, name: Invariant, *values: Value) -> Iterator[tuple[Any, ...]]:
-        """A context in which the quantity of that name, which depends on `values`, is computed.
-
-        It gives the quantity where it is known, as the one entry of a tuple, else an empty tuple.
+        """A context to compute the quantity of that name, which depends on `values`: it gives (the
+        quantity,) where it is known, else ().
         """
         if any(v in self._random for v in values):
             yield ()

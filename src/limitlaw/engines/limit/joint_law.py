@@ -1,6 +1,4 @@
-"""The joint law of what passes through a loop at infinite width: arrays, and where each vector is
-in them.
-"""
+"""The joint law of what passes through a loop at infinite width, and where it keeps vectors."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,9 +13,7 @@ from limitlaw.engines.limit.carrying import count
 
 
 class SpaceLaw(NamedTuple):
-    """The law in one space of carries C and of the vectors Q beside the loop: E of (C, Q), Cov(C,
-    (C, Q)) and Cov(Q, Q).
-    """
+    """In one space, of carries C and vectors Q outside: E (C, Q), Cov(C, (C, Q)), Cov(Q, Q)."""
 
     mean: Any
     carried: Any

@@ -240,9 +240,7 @@ class LimitLoop:
     # --- as arrays -------------------------------------------------------------------------------
 
     def _packed(self, state: LoopState) -> Any:
-        """The state without what no iteration changes: means that are zero, and laws of vectors
-        outside.
-        """
+        """The state without what stays: means that are zero, and laws of vectors outside."""
         laws = []
         for part in self.passing.parts:
             law = state.laws[part.dim]
@@ -280,10 +278,8 @@ def mean_of(moments: "Moments", v: Value, axes: Axes) -> Any:
 
 
 def _numbers(source: Any, one: Recipe, times: int) -> tuple[Any, Any, Any]:
-    """For each iteration its latent variables, those of each node, and a key.
-
-    Where the source has fewer to hand out, it notes that, and all latent variables are random in
-    the end.
+    """For each iteration its latent variables, those of each node, and a key. A source that has
+    too few notes that, and all are random in the end.
     """
     size = len(one.recipe)
     rows = jnp.zeros((times, 0))

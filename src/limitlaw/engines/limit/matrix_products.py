@@ -60,9 +60,7 @@ def _in_order(moments: "Moments", w: Value) -> None:
 
 
 def _of_family(moments: "Moments", block: Covariance, W: Family) -> Covariance:
-    """std² E[x x'] for each matrix of a family; entries made by different matrices are
-    independent.
-    """
+    """std² E[x x'] for each matrix of a family; entries by different ones are independent."""
     for axis in W.axes:
         block = block.restricted(axis, axis)
     return block.scaled(moments.given.given(W.std, W.layout).mapped(jnp.square))

@@ -200,9 +200,7 @@ class Moments:
         )
 
     def _of_results(self, v: Value, w: Value) -> Covariance | None:
-        """Cov of a result of a loop with another result, with a vector that was met before the
-        loop, or with a function of such vectors.
-        """
+        """Cov of a loop's result with another, with a vector from before it, or its functions."""
         for first, second, turned in ((v, w, False), (w, v, True)):
             if not isinstance(op := first.instruction, core.FromScan):
                 continue
@@ -219,9 +217,7 @@ class Moments:
         raise AssertionError(f"{v} and {w} meet behind a loop, and did not in it")
 
     def take_note_of(self, inside: "Moments") -> None:
-        """Take over the flags of an iteration of a loop: whether its integrals are closed forms,
-        and what nodes they need.
-        """
+        """Take over an iteration's flags: are its integrals closed forms; what nodes it needs."""
         self.integrals.take_note_of(inside.integrals)
         if inside.dimensions > self.dimensions:
             self.nodes.dimensions = inside.dimensions
@@ -231,9 +227,7 @@ class Moments:
         return v.instruction.linear and v not in self.facts.bilinear
 
     def product(self, v: Value, w: Value, equal: Equal) -> Covariance | None:
-        """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are
-        independent.
-        """
+        """E[φ(u) ψ(t)] of functions of one Gaussian vector each; else, or if independent, None."""
         name = v, w, equal
         with self._invariants.asked_for(("product", *name), v, w) as before:
             if before:
@@ -260,10 +254,8 @@ class _Numbers(Mapping[Value, Any]):
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:
-    """Are both taken at the same places, of which only equal ones are read, as windows of a
-    convolution?
-
-    Their axes are the same, or have nothing to do with each other.
+    """Are both taken at the same places, of which equal ones are read, as windows of a
+    convolution, with the same axes or unrelated ones?
     """
     apart = set(first.axes).isdisjoint(second.x.axes) and set(second.axes).isdisjoint(first.x.axes)
     related = first.axes == second.axes or (apart and sizes(first.axes) == sizes(second.axes))

@@ -68,9 +68,7 @@ class Joint:
     def regression(
         self, item: object, inner: Callable[[Any, Any], Any] | None = None
     ) -> Float[Array, "*copies m r"]:
-        """Coordinates of a batch on the axes so far, from its inner products with the batches that
-        are placed.
-        """
+        """Coordinates of a batch on the axes so far, from inner products with placed batches."""
         return _regressed(self._L, self._exists, self._on_placed(item, inner))
 
     def _on_placed(
@@ -168,11 +166,10 @@ def _same_copies(first: Float[Array, "..."], second: Float[Array, "..."]) -> tup
 
 
 class AtNodes:
-    """The limits Z^v at the nodes of a table of normals ξ: Gaussian vectors are L ξ, jointly, and
-    all others functions of them.
+    """The limits Z^v at nodes ξ of a table: Gaussian vectors are L ξ, all others functions of
+    them.
 
-    Without a table it only finds out how many dimensions the table needs. Arrays have one hidden
-    axis, the nodes.
+    Without a table it finds its dimensions. Arrays have one hidden axis, the nodes.
     """
 
     def __init__(self, moments: Any, table: Float[Array, "nodes dimensions"] | None):
@@ -191,11 +188,7 @@ class AtNodes:
         return Covariance(Labelled(K.reshape(*sizes(v.axes), *sizes(w.axes)), labels))
 
     def _centred(self, v: Value) -> Float[Array, "*batch nodes"]:
-        """Z^v − E Z^v.
-
-        With the mean over nodes in place of E Z^v, the covariance would lack the variance of that
-        mean.
-        """
+        """Z^v − E Z^v; the mean over nodes would take its own variance out of the covariance."""
         if v not in self._deviations:
             mean, at = self._moments.mean(v), self.at(v).whole(v.axes)
             centre = 0.0 if mean is None else mean.whole(v.axes)[..., None]

@@ -28,9 +28,7 @@ def map_with_map(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covari
 
 
 def product(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
-    """E[φ(u) ψ(t)] of functions of one Gaussian vector each; None where they are not, or are
-    independent.
-    """
+    """E[φ(u) ψ(t)] of functions of one Gaussian vector each; else, or if independent, None."""
     u, t = moments.facts.argument.get(v), moments.facts.argument.get(w)
     if u is None or t is None or not {v, w} <= moments.facts.integrable:
         return None
@@ -52,9 +50,7 @@ def product(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance 
 
 
 def map_with_gaussian(moments: "Moments", v: Value, g: Value, equal: Equal) -> Covariance | None:
-    """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein), or E[b] Cov(a, g) for φ = a b with b independent
-    of a and g.
-    """
+    """Cov(φ(u), g) = E φ'(u) Cov(u, g) (Stein); E[b] Cov(a, g) for φ = a b, b independent."""
     u = moments.facts.argument.get(v)
     if u is None:
         return factored(moments, v, g, equal)

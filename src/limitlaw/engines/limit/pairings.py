@@ -21,9 +21,7 @@ Independence = tuple[Family | Value, Axis]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Copies:
-    """An axis along which the entries of the vectors of a group are independent, and its name in
-    each of them.
-    """
+    """An axis along which a group's vectors have independent entries, and its names in them."""
 
     sources: frozenset[Independence]
     axis: dict[Value, Axis]
@@ -38,9 +36,7 @@ class FrameGroup:
 
     @functools.cached_property
     def family(self) -> Family | None:
-        """The family W, if every one of the vectors is W x under other names and W has no axis but
-        `copies`; else None.
-        """
+        """W if every one of the vectors is W x under other names, W's one axis being `copies`."""
         products = [_product(v) for v in self.vectors]
         families = {None if product is None else product.family for product in products}
         W = families.pop()
@@ -151,9 +147,7 @@ def pairings(facts: LimitFacts, dots: Iterable[Value]) -> dict[Value, Pairing]:
 
 
 def _components(facts: LimitFacts, dots: Sequence[Dot]) -> list[FrameGroup]:
-    """The groups of vectors that have a source of randomness in common, perhaps by way of
-    others.
-    """
+    """The groups of vectors that share a source of randomness, perhaps by way of others."""
     groups: list[tuple[int, list[Value]]] = []
     for v in dict.fromkeys(v for dot in dots for v in (dot.q, dot.k)):
         near = [group for group in groups if group[0] & facts.roots[v]]
@@ -175,9 +169,7 @@ def _ends(components: Sequence[FrameGroup], dot: Dot) -> tuple[int, int]:
 def _lead(
     components: Sequence[FrameGroup], ends: tuple[int, int], dot: Dot
 ) -> tuple[tuple[Copies | None, Copies | None], ...]:
-    """The copies of both groups that are one axis of a dot product, and the other copies
-    of each.
-    """
+    """The copies of both groups that are one axis of a dot product, and each one's others."""
     first, second = (components[i] for i in ends)
     v, w = (dot.q, dot.k) if dot.q in first.vectors else (dot.k, dot.q)
     both = [(a, b) for a in first.copies for b in second.copies if a.axis[v] is b.axis[w]]

@@ -41,9 +41,7 @@ class Pairs:
 
     @classmethod
     def of(cls, output: Output, program: Limit) -> "Pairs | None":
-        """The pairs of an output, where the whole is too large and two entries are smaller; else
-        None.
-        """
+        """The pairs of an output if the whole is too large and two entries are not; else None."""
         plan = program.plan
         if plan.random or plan.uses_nodes or plan.requests.head_recipe or not output.layout:
             return None

@@ -72,10 +72,8 @@ class Plan:
         self.in_a_loop = jax.jit(self._in_a_loop)
 
     def _prepare(self, outputs: Sequence[Output]) -> None:
-        """Prepare the program, with few nodes for each draw where there will be many draws.
-
-        What stays random is drawn, except scores that are asked for and those of infinitely many
-        heads, which are nodes.
+        """Prepare the program, with few nodes per draw where draws are many; scores asked for, and
+        those of infinitely many heads, are not drawn.
         """
         followed = Followed.of(outputs, self.reading, self.inflated)
         self.most_heads, self.unrolls = followed.most_heads, bool(followed.why_written_out)
@@ -133,9 +131,7 @@ class Plan:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes for nonlinearities of each batch of draws: more where all draws
-        share them.
-        """
+        """The nodes for nonlinearities of each batch of draws: more if all draws share them."""
         return BUDGET.nodes_each if self.facts.stay_random else BUDGET.nodes_in_common
 
     @property
@@ -173,9 +169,7 @@ class Plan:
 
     @property
     def prepares(self) -> bool:
-        """Are loop-invariant moments computed before all draws: is there something that takes
-        longer than a call?
-        """
+        """Are loop invariants computed before all draws, because something takes long?"""
         takes_time = self.requests.quadrature or self.has_loops or self.largest > QUICK_COVARIANCE
         alone = self._one is not None and self.random
         return alone and takes_time and bool(self.requests.invariants)
@@ -206,9 +200,7 @@ class Plan:
         return draw
 
     def draw(self, given: Given, row: Any, key: Any, table: Any, heads: Any) -> Any:
-        """What is read off the draw with the latent variables `row`, and with those of each node
-        of infinitely many heads.
-        """
+        """What is read off the draw with latent variables `row`, and those of heads' nodes."""
         arrays, shared = given
         if self._one is not None and not shared:
             return self._one(arrays, jnp.pad(row, (0, self.most - len(row))), key)
@@ -283,7 +275,5 @@ class Plan:
 
 
 def _numbers(axes: Axes, apart: frozenset[Axis]) -> int:
-    """The number of entries of a covariance of which, along axes `apart`, only equal indices are
-    read.
-    """
+    """The entries of a covariance of which, along axes `apart`, only equal indices are read."""
     return math.prod(int(a.size) if a in apart else int(a.size) ** 2 for a in axes)

@@ -1,6 +1,4 @@
-"""A program at infinite width with its numbers, by the plan of its structure: it can be followed
-at any points.
-"""
+"""A program at infinite width with its numbers: it can be followed at any points."""
 
 import functools
 from collections.abc import Sequence
@@ -91,20 +89,15 @@ class Planned:
         return type(self)(self._asked, self.reading, inflated=True)
 
     def without_derivatives(self: LikePlanned) -> LikePlanned:
-        """The same program with plain numbers, so that they can be looked at; inside `jit` or
-        `vmap` they stay traced.
-        """
+        """The same program with plain numbers to look at; inside `jit`, `vmap` they are traced."""
         if not self.traced:
             return self
         plain = renumbered(self._asked, lambda x: frozen(x) if is_traced(x) else x)
         return type(self)(plain, self.reading, self._inflated)
 
     def at(self, rows: Any, seed: int = 0, start: int = 0) -> Any:
-        """The reading at given points instead of drawn ones: one row of latent variables, in the
-        order of `recipe`, for each.
-
-        What a draw asks for beyond them is random by `seed`, these being the draws from `start`
-        on.
+        """The reading at rows of latent variables, in the order of `recipe`; what draws ask for
+        beyond them is random by `seed`, from draw `start` on.
         """
         if is_traced(rows) or self.traced:
             keys = self.keys(seed, start, len(rows))

@@ -1,6 +1,4 @@
-"""Covariances of products: of vectors that are independent of each other, and of scores with the
-vectors that they weight.
-"""
+"""Covariances of products: of independent vectors, and of scores with the vectors they weight."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def factored(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covariance | None:
-    """Cov(a b, c d) of products whose factors are independent; by quasi-Monte Carlo where that
-    does not apply.
-    """
+    """Cov(a b, c d) of products of independent factors; else by quasi-Monte Carlo."""
     apart = in_two(moments.facts, v, w)
     if apart is not None:
         return _product_of_independent(moments, *apart, equal)
@@ -37,10 +33,8 @@ def _terms(moments: "Moments", v: Value) -> tuple[Value, ...]:
 
 
 def in_two(facts: LimitFacts, v: Value, w: Value) -> tuple[Any, Any] | None:
-    """(a, c) and (b, d) of products v = a b and w = c d, where one pair is independent of the
-    other.
-
-    None stands for a factor that is absent, and is the result where that does not apply.
+    """(a, c) and (b, d) of products v = a b, w = c d, one pair independent of the other; (None,
+    None) where there is none, None for an absent factor.
     """
     factors, others = (independent_factors(facts, x.instruction) or (x, None) for x in (v, w))
     for (a, b), (c, d) in ((factors, others), (factors, others[::-1])):
@@ -72,9 +66,7 @@ def _product_of_independent(
 
 
 def bilinear(moments: "Moments", v: Any, w: Any) -> Covariance | None:
-    """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], for scores p =
-    n^{-1/2} qᵀk.
-    """
+    """Cov(Σ_j p_ij v_j, Σ_l p_kl w_l) = E[q_i q_k] Σ_jl E[k_j k_l] E[v_j w_l], p = qᵀk/√n."""
     both = v in moments.facts.bilinear and w in moments.facts.bilinear
     if not both or unnamed(v.instruction.a) is not unnamed(w.instruction.a):
         return None  # E p = 0

@@ -1,6 +1,4 @@
-"""Facts about scores that hold before any number is known: which are not drawn, and which may be
-correlated.
-"""
+"""Scores before any number is known: which are not drawn, and which may be correlated."""
 
 from collections.abc import Iterable
 
@@ -12,9 +10,7 @@ from limitlaw.engines.limit.facts import LimitFacts
 
 
 def undrawn_scores(facts: Analysis) -> frozenset[Value]:
-    """Scores on an axis of nodes that only weight vectors, of which only a normalised sum over
-    that axis is read.
-    """
+    """Scores on an axis of nodes that only weight vectors, which only a normalised sum reads."""
 
     def summed(v: Value, axis: Axis) -> bool:
         """Is v read only by the sum over `axis`, perhaps behind matrices and under other names?"""
@@ -64,9 +60,7 @@ def is_score(v: Value) -> bool:
 
 
 def correlated(facts: LimitFacts) -> frozenset[Value]:
-    """The random scores that are not known to be independent of all others, and those with rotary
-    factors.
-    """
+    """Random scores that may not be independent of all others, and those with rotary factors."""
     met = scores(facts.analysis.values)
     found = {v for v in met if v.instruction.base is not None}  # type: ignore[attr-defined]
     by_root: dict[int, list[Value]] = {}
@@ -92,9 +86,7 @@ def _near(p: Value, facts: LimitFacts, by_root: dict[int, list[Value]]) -> list[
 
 
 def are_correlated(p: Value, other: Value, facts: LimitFacts) -> bool:
-    """May two arrays of scores be correlated: do their factors have sources of randomness in
-    common, pair by pair?
-    """
+    """May scores be correlated: have their factors, pair by pair, common sources of randomness?"""
     if not (is_score(p) and is_score(other)):
         return False
     (q, k), (r, t) = p.inputs, other.inputs

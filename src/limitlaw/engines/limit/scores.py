@@ -21,9 +21,7 @@ from limitlaw.engines.limit.waves import rotation_factor
 
 
 def covariance(moments: Moments, p: Value) -> Covariance | None:
-    """Cov(p_k, p_l) of an array of scores that is correlated with no other; None stands
-    for zero.
-    """
+    """Cov(p_k, p_l) of scores that are correlated with no others; None stands for zero."""
     dot = scored(p)
     straight = _product(moments, (dot.q, dot.q), (dot.k, dot.k))
     crossed = _product(moments, (dot.q, dot.k), (dot.k, dot.q))
@@ -51,9 +49,7 @@ def _product(
 
 
 def _turned(moments: Moments, block: Covariance, dot: Dot, base: float, sign: float) -> Covariance:
-    """The covariance times c(Δ), with Δ the difference of the two phases (their sum where queries
-    meet keys).
-    """
+    """The covariance times c(Δ), Δ the phases' difference (sum, where queries meet keys)."""
     phases = phase(moments, dot)
     here, there = block.on_left(phases), block.on_right(phases)
     c = elementwise(lambda left, right: rotation_factor(left - sign * right, base), here, there)

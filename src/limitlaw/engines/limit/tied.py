@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
 
 class TiedLoop:
-    """The iterations of a loop with tied weights, within a draw.
-
-    They are followed in stretches, each within arrays that have room for the iterations up to its
-    end: room that is not used yet costs time as well.
+    """The iterations of a loop with tied weights, in a draw, followed in stretches with room for
+    the iterations up to their ends: unused room costs time.
     """
 
     def __init__(self, draw: "LimitDraw", value: Value, op: Scan):

@@ -52,9 +52,7 @@ class Together:
         return self._find((False, terms), lambda axis: Stack(terms, axis))
 
     def groups(self, terms: Sequence[Value]) -> list[tuple[Value, list[int]]]:
-        """Alike vectors as one value each, and their places among `terms`; a vector like no other
-        is by itself.
-        """
+        """Alike vectors as one value each, with places among `terms`; others stay alone."""
         by_vector, by_place = (self._sorted(terms, kind) for kind in (self._kind, self._place))
         found = by_vector if len(by_vector) <= len(by_place) else by_place
         return [
@@ -188,10 +186,8 @@ def covariance(moments: "Moments", v: Value, w: Value, equal: Equal) -> Covarian
 
 
 def _with_itself(moments: "Moments", op: Stack, equal: Equal) -> Covariance | None:
-    """The covariance of a stack with itself, each vector with those before it.
-
-    The rows of later vectors are made of earlier ones, so that no recursion runs through the whole
-    stack.
+    """The covariance of a stack with itself, each vector with those before it, so that no
+    recursion runs through the stack.
     """
     own: list[BlockOfStack] = []
     rows: list[BlockOfStack] = []
@@ -247,9 +243,7 @@ def joined(parts: Sequence[BlockOfStack], axis: Axis) -> Covariance | None:
 
 
 def _paired(block: Covariance | None, axis: Axis) -> Covariance | None:
-    """The covariance of a batch with itself, in which entries with different indices are
-    uncorrelated.
-    """
+    """The covariance of a batch with itself, zero between different indices."""
     both: Any = {pair(axis, None): pair(axis, axis)}
     return block and Covariance(block.c.rename(both))
 

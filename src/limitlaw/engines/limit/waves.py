@@ -46,9 +46,7 @@ class Waves(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def waves(bases: frozenset[float], reach: float) -> Waves:
-    """The functions for phases up to `reach`; of several bases, if these meet the same
-    matrices.
-    """
+    """The functions for phases up to `reach`; of several bases if these meet the same matrices."""
     u, w = _quadrature(bases, reach)
     count = int(reach * max(1.0, *(1 / base for base in bases))) + 64
     phases = reach * np.cos(math.pi * (np.arange(count) + 0.5) / (2 * count))
@@ -59,9 +57,7 @@ def waves(bases: frozenset[float], reach: float) -> Waves:
 
 
 def _combinations(A: Float[np.ndarray, "phases nodes"]) -> Float[np.ndarray, "nodes modes"]:
-    """The fewest orthonormal columns V with (A V)(A V)ᵀ = A Aᵀ up to `NEGLECTED`, entry by
-    entry.
-    """
+    """The fewest orthonormal columns V with (A V)(A V)ᵀ = A Aᵀ, to `NEGLECTED` in each entry."""
     V = np.linalg.svd(A, full_matrices=False)[2].T
     squares = ((A @ V) ** 2)[:, ::-1]
     # what is lost without a mode and those that follow it
@@ -87,9 +83,7 @@ def _quadrature(
 
 
 def rotation_factor(delta: object, base: float) -> Float[Array, "..."]:
-    """c(Δ) = lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u}) du = (Ci |Δ| − Ci(|Δ|/base))/log
-    base.
-    """
+    """lim (2/D) Σ_m cos(θ_m Δ) = ∫₀¹ cos(Δ base^{−u}) du = (Ci|Δ| − Ci(|Δ|/base))/log base."""
     delta = jnp.abs(jnp.asarray(delta, float))
     if base == 1.0:
         return jnp.cos(delta)

@@ -39,9 +39,7 @@ class Convergence(NamedTuple):
     trials: int | None = None
 
     def chunks(self, settings: Settings) -> list[Chunk]:
-        """The chunks: limits, then the first trial of each width, whose programs compile together,
-        ….
-        """
+        """Limits first, then a trial of each width (they compile together), then the others."""
         points = self._points(settings)
         limits = [
             self.limit(settings, point, d) for point in points for d in (self.head_dim, None)
@@ -87,9 +85,7 @@ class Convergence(NamedTuple):
         ]
 
     def _differences(self, settings: Settings, point: Point) -> list[Chunk]:
-        """The chunks of coupled draws; empty with a nonlinearity, or with more than n tokens,
-        where trials serve.
-        """
+        """Chunks of coupled draws; none with a nonlinearity or over n tokens: trials serve."""
         if self.phi != "clip" or self._tokens(settings) > point.width:
             return []
         draws = max(2**8, settings.draws // max(1, point.heads // 2))

@@ -1,6 +1,4 @@
-"""Divergences from samples, as the paper has them, and from conditional densities without
-smoothing.
-"""
+"""Divergences from samples, as in the paper, and from conditional densities without smoothing."""
 
 import math
 from typing import NamedTuple
@@ -89,9 +87,7 @@ def kl_of_difference(
     q: Float[np.ndarray, " nodes"],
     weights: Float[np.ndarray, " nodes"],
 ) -> float:
-    """D(q + δ ‖ q) = ∫ q h(δ/q), h(u) = (1 + u) log(1 + u) − u = u²/2 − u³/6 + …: small
-    divergences keep their digits.
-    """
+    """D(q + δ ‖ q) = ∫ q h(δ/q), h(u) = (1 + u) log(1 + u) − u, which keeps a small δ's digits."""
     u = np.maximum(delta / q, -1.0)
     series = u**2 * (1 / 2 - u * (1 / 6 - u * (1 / 12 - u / 20)))
     large = np.where(np.abs(u) < SERIES_BELOW, 1.0, u)

@@ -102,11 +102,8 @@ def coupled(tokens: int, heads: int, head_dim: int | None = None, phi: str = "cl
 
 @once
 def score(tokens: int) -> Coupled:
-    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate: given q and x both are N(0, v), v = |q|²
-    |x|²/n².
-
-    A coordinate of (|q|/√n) W^K x is N(0, v) as well, and that is a program with one output
-    vector.
+    """The score p_11 = n^{-1/2} qᵀ W^K x as a coordinate of (|q|/√n) W^K x: given q and x both are
+    N(0, |q|² |x|²/n²), and that is a program with one output vector.
     """
     x = tokens_of(tokens, "clip")[0]
     q = ll.Matrix() @ x

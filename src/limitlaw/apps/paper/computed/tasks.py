@@ -20,9 +20,7 @@ def limit(
     *, tokens: int, heads: int, head_dim: int | None, nodes_of: int | None, phi: str
 ) -> Arrays:
     """The law of y¹ as n → ∞: moments, the density where it is drawn, and at the nodes of
-    divergences.
-
-    These are the nodes of the law with head dimension `nodes_of`.
+    divergences, which are those of the law with head dimension `nodes_of`.
     """
     law = limit_law(tokens, heads, head_dim, phi)
     reference = limit_law(tokens, heads, nodes_of, phi)
@@ -50,11 +48,8 @@ def trial(
     samples: int,
     seed: int,
 ) -> Arrays:
-    """One trial of the paper: samples of y¹ at width n and in the n × n limit, two KDEs, and their
-    divergence.
-
-    It also has the exact density of the same draws, E φ(y; v), in blocks, at the nodes of the
-    limit with these heads.
+    """One trial of the paper: samples of y¹ at width n and in the n × n limit, two KDEs and their
+    divergence; and E φ(y; v) of the same draws, in blocks, at the limit's nodes.
     """
     network = tokens, heads, head_dim, phi
     law = limit_law(*network)
@@ -80,11 +75,8 @@ def trial(
 def difference(
     *, tokens: int, heads: int, head_dim: int | None, width: int, block: int, draws: int, seed: int
 ) -> Arrays:
-    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit that share
-    their normals.
-
-    The limit has the same head dimension; nodes are those of its law. `variance` is that of the
-    limit by these draws.
+    """p_n − p_∞ at the nodes of divergences, from draws at width n and in the limit of the same
+    head dimension, which share normals; `variance` is the limit's by these draws.
     """
     network = tokens, heads, head_dim
     y = nodes(float(limit_law(*network).variance())).y

@@ -72,9 +72,7 @@ def scores(table: Table) -> Picture:
 
 
 def _score_panel(table: Table, title: str) -> Panel:
-    """The panel of one scaling; where no limit has a density it is a point mass at 0, drawn as an
-    arrow.
-    """
+    """The panel of one scaling; a limit without a density is a point mass at 0, an arrow."""
     panel = linear_panel(curves_of_kinds(table), title, "score <i>p</i><sub>11</sub>")
     if "limit" in table["curve"]:
         return panel

@@ -45,9 +45,7 @@ def contours(table: Table) -> Picture:
 
 
 def _settled(grid: np.ndarray) -> np.ndarray:
-    """A density, with the highest of its neighbours where it is infinite, as it may be on
-    a line.
-    """
+    """A density, with the highest of its neighbours where it is infinite."""
     finite_part = np.where(np.isfinite(grid), grid, 0.0)
     around = np.pad(finite_part, 1)
     highest = np.maximum.reduce(

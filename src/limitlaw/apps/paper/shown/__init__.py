@@ -1,6 +1,3 @@
-"""Shared by the pictures of several experiments: claims about tables, panels, and the look of the
-paper's curves.
-
-What one experiment alone needs is in its folder's `shown.py`. No number depends on anything here:
-stored chunks stay valid when it changes.
+"""What pictures of several experiments share: claims about tables, panels, the look of curves. No
+number depends on it, so stored chunks stay valid when it changes.
 """

@@ -56,9 +56,7 @@ def converges(name: str, figure: str, what: str) -> ClaimRule:
 def rate(
     name: str, figure: str, what: str, start: int, margin: float, reference: str = "limit"
 ) -> ClaimRule:
-    """The rule that divergences fall as n⁻² from the width `start` on, up to `margin` in the
-    exponent.
-    """
+    """Rule: divergences fall as n⁻² from the width `start` on, with `margin` in the exponent."""
 
     def rule(tables: Tables) -> Claim:
         late = curve(tables[f"{name}_kl"], reference=reference).since(start)

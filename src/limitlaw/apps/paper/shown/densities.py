@@ -26,9 +26,7 @@ _BELOW = ("limit", "limit_fixed_d", "gaussian")  # drawn first
 
 
 def widths(table: Table) -> Picture:
-    """A picture of densities: a column for each number of heads where these differ, else both
-    scales side by side.
-    """
+    """Densities: a column for each number of heads if they differ, else both scales in a row."""
     heads = distinct(table, "heads")
     if len(heads) == 1:
         return Picture((both(curves_by(table, "width")),), (7.0, 3.4), 5)

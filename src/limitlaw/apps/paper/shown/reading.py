@@ -91,7 +91,5 @@ def curve(table: Table, estimator: str = "exact", reference: str = "limit") -> K
 
 
 def agree(value: float, error: float, expected: float, margin: float = 0.0) -> bool:
-    """Is a number within five standard errors of the expected one, which has a margin of
-    its own?
-    """
+    """Is a number, known to within `margin`, within five standard errors of the expected one?"""
     return bool(abs(value - expected) <= SIGMAS * math.hypot(error, margin))

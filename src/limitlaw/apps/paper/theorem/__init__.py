@@ -35,10 +35,8 @@ def averages(*, tokens: int, heads: int, width: int, samples: int, seed: int) ->
 
 
 def average_limit(*, tokens: int, heads: int, samples: int) -> Arrays:
-    """The predicted random limit, E[cos Z | scores] (Theorem 3.1), and the constant that a
-    Gaussian theory predicts.
-
-    With infinitely many heads Z is Gaussian: E cos Z = exp(−σ²/2).
+    """The random limit E[cos Z | scores] (Theorem 3.1), and the constant of a Gaussian theory:
+    with infinitely many heads E cos Z = exp(−σ²/2).
     """
     variance = limit_law(tokens, heads).variance()
     law = ll.average_law(output(tokens, heads), jnp.cos, samples=samples)
