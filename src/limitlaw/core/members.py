@@ -26,6 +26,7 @@ from limitlaw.core.instructions import (
 )
 from limitlaw.core.kinds import Family, Value
 from limitlaw.core.labelled import Axes, Axis, union
+from limitlaw.core.program import after_inputs
 
 
 class Members(NamedTuple):
@@ -115,16 +116,12 @@ class Dependence:
     ) -> list[Value]:
         """The values that `value` depends on, from position `first` on, in order."""
         position = self.facts.position
-        seen: set[Value] = set()
-        stack = [value]
-        while stack:
-            v = stack.pop()
-            if v in seen or position[v] < first:
-                continue
-            seen.add(v)
-            if everything or (v.instruction.linear and v not in leaves):
-                stack.extend(v.inputs)
-        return sorted(seen, key=position.__getitem__)
+
+        def inputs(v: Value) -> list[Value]:
+            goes_on = everything or (v.instruction.linear and v not in leaves)
+            return [u for u in v.inputs if goes_on and position[u] >= first]
+
+        return sorted(after_inputs([value], inputs), key=position.__getitem__)
 
     def _inherited(self, v: Value, found: Mapping[Value, Found]) -> Found:
         """The members that each entry of a value inherits from what it reads."""

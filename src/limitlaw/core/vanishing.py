@@ -26,7 +26,7 @@ from limitlaw.core.instructions import (
 )
 from limitlaw.core.kinds import Coordinatewise, Number, Value
 from limitlaw.core.labelled import union
-from limitlaw.core.program import ancestors
+from limitlaw.core.program import after_inputs, ancestors
 
 PRODUCTS = jnp.multiply, jnp.matmul
 SUMS = jnp.add, jnp.subtract, jnp.negative
@@ -74,14 +74,7 @@ def without(values: Sequence[Value], zero: frozenset[Value]) -> tuple[Value, ...
 
 def read(values: Sequence[Value], zero: frozenset[Value]) -> list[Value]:
     """What values still read, in order, where what is zero need not be known."""
-    needed: set[Value] = set()
-    stack = list(values)
-    while stack:
-        v = stack.pop()
-        if v not in needed:
-            needed.add(v)
-            stack.extend(() if v in zero else v.inputs)
-    return [v for v in ancestors(values) if v in needed]
+    return after_inputs(values, lambda v: () if v in zero else v.inputs)
 
 
 def _is_zero(v: Value, zero: Container[Value]) -> bool:

@@ -21,7 +21,7 @@ from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import Argument, Dot, FromScan, MatMul, Scan
 from limitlaw.core.kinds import Coordinatewise, Value
 from limitlaw.core.labelled import Axes, Axis, sizes
-from limitlaw.core.program import Program
+from limitlaw.core.program import Program, after_inputs
 from limitlaw.core.space import Dim
 from limitlaw.engines.limit.facts import PASSING, LimitFacts, OfArgument
 from limitlaw.engines.limit.history import why_not_tied
@@ -173,13 +173,11 @@ def _is_leaf(facts: LimitFacts, v: Value) -> bool:
 
 def _leaves(facts: LimitFacts, vectors: Iterable[Value]) -> set[Value]:
     """The leaves of which wide vectors are linear combinations."""
-    found: set[Value] = set()
-    stack = list(vectors)
-    while stack:
-        v = stack.pop()
-        if v not in found and v in facts.roots:
-            found.add(v)
-            stack.extend(() if _is_leaf(facts, v) else v.vectors)
+
+    def known(some: Iterable[Value]) -> list[Value]:
+        return [v for v in some if v in facts.roots]
+
+    found = after_inputs(known(vectors), lambda v: [] if _is_leaf(facts, v) else known(v.vectors))
     return {v for v in found if _is_leaf(facts, v)}
 
 

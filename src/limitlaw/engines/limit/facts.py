@@ -19,6 +19,7 @@ from limitlaw.core.instructions import (
 )
 from limitlaw.core.kinds import Coordinatewise, Instruction, Linear, Value, no_rule
 from limitlaw.core.labelled import Axis
+from limitlaw.core.program import after_inputs
 from limitlaw.engines.limit.together import Together
 
 
@@ -202,13 +203,7 @@ class LimitFacts:
 
     def made_of(self, vectors: Iterable[Value]) -> list[Value]:
         """The vectors and all those that make them, back to Gaussian ones, in program order."""
-        found: set[Value] = set()
-        stack = list(vectors)
-        while stack:
-            u = stack.pop()
-            if u not in found:
-                found.add(u)
-                stack.extend(() if self.gaussian[u] else u.vectors)
+        found = after_inputs(vectors, lambda u: () if self.gaussian[u] else u.vectors)
         return sorted(found, key=self.position.__getitem__)
 
 
