@@ -3,7 +3,7 @@ in one process on one core in float64.
 
 An attention layer, one requested token. `floor` is what the random numbers alone cost: the normals
 and χ variables that must be drawn over the rates at which this machine draws them, measured in the
-same run. --gpu times `finite` alone, on the default device, in float32 and float64.
+same run. --gpu times `finite` alone, on the default device, in float64.
 """
 
 import argparse
@@ -99,7 +99,6 @@ def numpy_dense(n: int, heads: int) -> Callable[[int], None]:
 def rates() -> tuple[float, float]:
     """Normals and χ_1024 variables a second on this core."""
     import jax
-    import jax.numpy as jnp
 
     from limitlaw.numerics.gaussian_vectors import chi
     from limitlaw.numerics.random import normal_pairs
@@ -115,7 +114,7 @@ def rates() -> tuple[float, float]:
         return 64 * size / measure([run], 0.5, 6)[0]
 
     return rate(lambda key: normal_pairs(key, (1024,)), 2048), rate(
-        lambda key: chi(key, 1024, (256,), jnp.float64), 256
+        lambda key: chi(key, 1024, (256,)), 256
     )
 
 
@@ -167,8 +166,8 @@ def growth(seconds: float, repetitions: int) -> None:
             )
 
 
-def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
-    """The conditions of one draw, in one precision."""
+def _one(outputs: Any, width: int, arrays: Any, key: Any) -> Any:
+    """The conditions of one draw."""
     from limitlaw.core.analysis import Analysis
     from limitlaw.engines import engine
     from limitlaw.engines.engine import slots
@@ -177,45 +176,36 @@ def _one(outputs: Any, width: int, dtype: Any, arrays: Any, key: Any) -> Any:
     from limitlaw.engines.frames.statistics import Conditions
 
     program = engine.program_of(outputs)
-    draw = FramesDraw(
-        Analysis(program), slots(program, arrays), lambda dim: at_width(dim, width), key, 1, dtype
-    )
+    size = functools.partial(at_width, n=width)
+    draw = FramesDraw(Analysis(program), slots(program, arrays), size, key)
     draw.run(program)
     return Conditions(1)(draw, outputs)
 
 
 def gpu_table() -> None:
-    """Draws of conditions a second on the default device, left there, in both precisions."""
+    """Draws of conditions a second on the default device, left there."""
     import jax
-    import jax.numpy as jnp
 
     from limitlaw.engines import engine
     from limitlaw.engines.frames import finite
     from limitlaw.engines.run import batched
 
-    print(
-        jax.devices()[0],
-        "\n\n| n | H | precision | draws together | million/s |\n|--:|--:|---|--:|--:|",
-    )
+    print(jax.devices()[0], "\n\n| n | H | draws together | million/s |\n|--:|--:|--:|--:|")
     for width, heads in ((1024, 2), (256, 256)):
-        for dtype in (jnp.float32, jnp.float64):
-            outputs = finite.demanded_outputs((layer(heads).core,))
-            program = engine.program_of(outputs)
-            draw = functools.partial(_one, outputs, width, dtype)
-            batch = finite._batch_size(program, width)
-            draws = functools.partial(jax.jit(batched(draw, batch)), program.arrays)
-            jax.block_until_ready(draws(jax.random.key(0), 0))
-            calls, best = max(1, 2**21 // batch), 0.0
-            for repetition in range(5):
-                start = time.perf_counter()
-                for i in range(calls):
-                    result = draws(jax.random.key(repetition), i * batch)
-                jax.block_until_ready(result)
-                best = max(best, calls * batch / (time.perf_counter() - start))
-            print(
-                f"| {width} | {heads} | {jnp.dtype(dtype).name} | {batch:,} | {best / 1e6:.2f} |",
-                flush=True,
-            )
+        outputs = finite.demanded_outputs((layer(heads).core,))
+        program = engine.program_of(outputs)
+        draw = functools.partial(_one, outputs, width)
+        batch = finite._batch_size(program, width)
+        draws = functools.partial(jax.jit(batched(draw, batch)), program.arrays)
+        jax.block_until_ready(draws(jax.random.key(0), 0))
+        calls, best = max(1, 2**21 // batch), 0.0
+        for repetition in range(5):
+            start = time.perf_counter()
+            for i in range(calls):
+                result = draws(jax.random.key(repetition), i * batch)
+            jax.block_until_ready(result)
+            best = max(best, calls * batch / (time.perf_counter() - start))
+        print(f"| {width} | {heads} | {batch:,} | {best / 1e6:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

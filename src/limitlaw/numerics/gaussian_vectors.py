@@ -7,7 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, DTypeLike, Float, Int, Key, UInt64
+from jaxtyping import Array, Bool, Float, Int, Key, UInt64
 
 from limitlaw.arguments import positive_int
 from limitlaw.numerics.random import (
@@ -34,9 +34,7 @@ Candidate = tuple[Float[Array, "..."], Bool[Array, "..."]]  # w, and whether it 
 Attempt = tuple[Int[Array, ""], Float[Array, "..."], Bool[Array, "..."]]
 
 
-def chi(
-    key: Source, df: Degrees, shape: tuple[int, ...] = (), dtype: DTypeLike = jnp.float64
-) -> Float[Array, "..."]:
+def chi(key: Source, df: Degrees, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
     """Independent χ_df variables, one for each entry of `shape`: lengths of standard Gaussian
     vectors in R^df.
 
@@ -45,17 +43,17 @@ def chi(
     same whatever other draws are vmapped beside it.
     """
     if math.prod(shape) == 0:
-        return jnp.zeros(shape, dtype)
+        return jnp.zeros(shape)
     degrees = df if isinstance(df, jax.Array) else _degrees(df, shape)
     if isinstance(key, Quasi):
-        taken = key.take(shape, degrees, dtype)
+        taken = key.take(shape, degrees)
         if taken is not None:
             return taken
         key = key.fresh_key()
     if isinstance(degrees, jax.Array):
-        return _accepted(key, jnp.asarray(degrees / 2 - 1 / 3, dtype), None, shape)
+        return _accepted(key, jnp.asarray(degrees / 2 - 1 / 3), None, shape)
     draw = _direct if degrees.max() <= DIRECT else _rejection
-    return draw(key, degrees, shape, dtype)
+    return draw(key, degrees, shape)
 
 
 def _degrees(df: Degrees, shape: tuple[int, ...]) -> Int[np.ndarray, "..."]:
@@ -74,48 +72,41 @@ def _words(
 
 
 def _direct(
-    key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
+    key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...]
 ) -> Float[Array, "..."]:
     """χ²_df = −2 log(U_1 ⋯ U_k) + Z² [df odd], k = ⌊df/2⌋."""
     k, odd = np.asarray(df // 2), df % 2 == 1
-    square = jnp.zeros(shape, dtype)
+    square = jnp.zeros(shape)
     if k.max():
         words = [_words(key, i, shape) for i in range(1, k.max() + 1)]
-        square -= 2.0 * _log_product(words, k, dtype)
+        square -= 2.0 * _log_product(words, k)
     if odd.any():
-        square += pairs_from_bits(_words(key, 0, shape), dtype)[0] ** 2 * odd
+        square += pairs_from_bits(_words(key, 0, shape))[0] ** 2 * odd
     return jnp.sqrt(square)
 
 
 def _log_product(
-    words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."], dtype: DTypeLike
+    words: list[UInt64[Array, "..."]], k: Int[np.ndarray, "..."]
 ) -> Float[Array, "..."]:
-    """log(U_1 ⋯ U_k); in float64 by a single logarithm, whose argument would underflow in
-    float32.
-    """
-    if jnp.dtype(dtype) != jnp.float64:
-        logarithms = [
-            log_uniform(word >> ANGLE_BITS, dtype) * (i < k) for i, word in enumerate(words)
-        ]
-        return jnp.stack(logarithms).sum(axis=0)
-    product = jnp.ones((), dtype)
+    """log(U_1 ⋯ U_k), by a single logarithm."""
+    product = jnp.ones(())
     for i, word in enumerate(words):
-        U = ((word >> ANGLE_BITS).astype(dtype) + 0.5) * 2.0**-RADIUS_BITS
+        U = ((word >> ANGLE_BITS).astype(jnp.float64) + 0.5) * 2.0**-RADIUS_BITS
         product *= jnp.where(i < k, U, 1.0)
     return jnp.log(product)
 
 
 def _rejection(
-    key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...], dtype: DTypeLike
+    key: Key[Array, ""], df: Int[np.ndarray, "..."], shape: tuple[int, ...]
 ) -> Float[Array, "..."]:
     """χ_df by rejection; one degree of freedom is a coordinate of a vector in R³, a uniform part
     of its length: χ_1 = U χ_3.
     """
     one = df == 1
     d = np.where(one, 3, df) / 2 - 1 / 3
-    length = _accepted(key, jnp.asarray(d, dtype), _terms(d.min()), shape)
+    length = _accepted(key, jnp.asarray(d), _terms(d.min()), shape)
     if one.any():
-        U = jnp.exp(log_uniform(_words(key, 0, shape) >> ANGLE_BITS, dtype))
+        U = jnp.exp(log_uniform(_words(key, 0, shape) >> ANGLE_BITS))
         length *= jnp.where(one, U, 1.0)
     return length
 
@@ -162,9 +153,9 @@ def _candidate(
 ) -> Candidate:
     """w from the first of two candidates that is accepted, and whether one is."""
     scale = 1 / jnp.sqrt(9 * d)
-    first, second = (x * scale for x in pairs_from_bits(normals, d.dtype))
+    first, second = (x * scale for x in pairs_from_bits(normals))
     accept, retry = (
-        _uniform(uniforms >> shift, d.dtype) < _acceptance(t, d, terms)
+        _uniform(uniforms >> shift) < _acceptance(t, d, terms)
         for t, shift in ((first, 0), (second, 32))
     )
     return 1 + jnp.where(accept, first, second), accept | retry
@@ -176,25 +167,21 @@ def _acceptance(
     """p = exp(x²/2 + d − dw³ + d log w³), w = 1 + t, t = x/√(9d); 0 if w ≤ 0.
 
     With 9dt² = x² the exponent is 3d (log(1 + t) − t + t²/2 − t³/3) = −3d (t⁴/4 − t⁵/5 + …), which
-    is used when d is large: it needs no logarithm, and float32 does not cancel.
+    is used when d is large: it needs no logarithm, and does not cancel.
     """
     if terms is None:
-        w = jnp.maximum(1 + t, np.finfo(t.dtype).tiny)
+        w = jnp.maximum(1 + t, np.finfo(float).tiny)
         return jnp.exp(3 * d * (jnp.log(w) - t + t**2 / 2 - t**3 / 3))
     return jnp.exp(-3 * d * (t**2) ** 2 * series(t, [(-1) ** k / k for k in range(4, terms)]))
 
 
-def _uniform(bits: UInt64[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
+def _uniform(bits: UInt64[Array, "..."]) -> Float[Array, "..."]:
     """The midpoints (j + ½) 2⁻³², with j the low 32 bits."""
-    return (bits.astype(jnp.uint32).astype(dtype) + 0.5) * GRAIN
+    return (bits.astype(jnp.uint32).astype(jnp.float64) + 0.5) * GRAIN
 
 
 def bartlett(
-    key: Source,
-    m: int,
-    D: KnownOrTraced,
-    shape: tuple[int, ...] = (),
-    dtype: DTypeLike = jnp.float64,
+    key: Source, m: int, D: KnownOrTraced, shape: tuple[int, ...] = ()
 ) -> Float[Array, "*shape m r"]:
     """T, whose rows are m standard Gaussian vectors of R^D in the frame that they span one after
     the other.
@@ -213,7 +200,7 @@ def bartlett(
     place[below] = np.arange(count)
     place[row == column] = count + np.arange(r)
     of_normals, of_lengths = split(key)
-    normals = normal(of_normals, (*shape, count), dtype)
-    lengths = chi(of_lengths, D - np.arange(r), (*shape, r), dtype)
-    zero = jnp.zeros((*shape, 1), dtype)
+    normals = normal(of_normals, (*shape, count))
+    lengths = chi(of_lengths, D - np.arange(r), (*shape, r))
+    zero = jnp.zeros((*shape, 1))
     return jnp.concatenate([normals, lengths, zero], axis=-1)[..., place]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, DTypeLike, Float, Key
+from jaxtyping import Array, Float, Key
 
 from limitlaw.numerics.gaussian_vectors import chi
 from limitlaw.numerics.random import Quasi, normal
@@ -31,42 +31,37 @@ class Pooled(Quasi):
         self.lengths = lengths
         self.degrees: list[float] = []  # of freedom of the χ variables that were asked for
 
-    def take(
-        self, shape: tuple[int, ...], df: ArrayLike, dtype: DTypeLike
-    ) -> Float[Array, "..."] | None:
+    def take(self, shape: tuple[int, ...], df: ArrayLike) -> Float[Array, "..."] | None:
         """Standard normals, or χ_df; None where df is an argument of what is compiled."""
         if isinstance(df, jax.Array):
             return None
         df = np.broadcast_to(np.asarray(df, float), shape)
         if np.isinf(df).all():
-            return self._next(self.recipe, df, self.row, dtype)
-        return self._next(self.degrees, df, self.lengths, dtype)
+            return self._next(self.recipe, df, self.row)
+        return self._next(self.degrees, df, self.lengths)
 
     def _next(
         self,
         asked: list[float],
         df: Float[np.ndarray, "..."],
         given: Float[Array, " numbers"] | None,
-        dtype: DTypeLike,
     ) -> Float[Array, "..."]:
         start = len(asked)
         asked += df.reshape(-1).tolist()
         if given is None:
-            return jnp.ones(df.shape, dtype)
-        return given[start : len(asked)].reshape(df.shape).astype(dtype)
+            return jnp.ones(df.shape)
+        return given[start : len(asked)].reshape(df.shape)
 
 
 class Far(Pooled):
     """A pooled source for draws in spaces of very many dimensions."""
 
-    def take(
-        self, shape: tuple[int, ...], df: ArrayLike, dtype: DTypeLike
-    ) -> Float[Array, "..."] | None:
+    def take(self, shape: tuple[int, ...], df: ArrayLike) -> Float[Array, "..."] | None:
         """χ_df is √df + Z/√2, up to O(df^{−1/2}), where df is an argument of what is compiled."""
         if isinstance(df, jax.Array):
-            Z = self._next(self.recipe, np.full(shape, math.inf), self.row, dtype)
+            Z = self._next(self.recipe, np.full(shape, math.inf), self.row)
             return jnp.sqrt(df) + Z * math.sqrt(0.5)
-        return super().take(shape, df, dtype)
+        return super().take(shape, df)
 
 
 def pooled(kind: type[Pooled], key: Key[Array, ""], run: Callable[[Pooled], Any]) -> Pooled:

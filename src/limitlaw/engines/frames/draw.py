@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float
+from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
 from limitlaw.core.analysis import Analysis, Component
@@ -57,10 +57,9 @@ class FramesDraw(Draw):
         size: Callable[[Dim], SizeOrTraced],
         key: Source,
         observed: int = 1,
-        dtype: DTypeLike = jnp.float64,
     ):
         super().__init__(numbers)
-        self.facts, self.size, self.observed, self.dtype = facts, size, observed, dtype
+        self.facts, self.size, self.observed = facts, size, observed
         self.source = key
         self.ledgers: dict[Family, Ledger] = {}
         self.spaces: dict[Component, Space] = {}
@@ -80,7 +79,7 @@ class FramesDraw(Draw):
 
     def given(self, slot: Number, order: Layout, hidden: int = 0) -> Labelled:
         """The numbers in a slot."""
-        return labelled(jnp.asarray(self.numbers[slot], self.dtype), order, hidden)
+        return labelled(jnp.asarray(self.numbers[slot], float), order, hidden)
 
     def dimension(self, dim: Dim) -> Dimension:
         """D of a space."""
@@ -108,9 +107,9 @@ class FramesDraw(Draw):
             D = self.dimension_of(value)
             observed = self.observed if component.observed else 0
             if component.points:
-                self.spaces[component] = Points(D, observed, self.dtype)
+                self.spaces[component] = Points(D, observed)
             else:
-                self.spaces[component] = Frame(D, component.has_one, observed, self.dtype)
+                self.spaces[component] = Frame(D, component.has_one, observed)
         return self.spaces[component]
 
     def settled(self, value: Value) -> Labelled:
@@ -133,7 +132,7 @@ class FramesDraw(Draw):
 
     def frames_of_block(self, facts: Analysis, key: Source) -> "FramesDraw":
         """A draw of the block of a loop, at a known width or of fixed dimension."""
-        draw = FramesDraw(facts, self.numbers, self.size, key, self.observed, self.dtype)
+        draw = FramesDraw(facts, self.numbers, self.size, key, self.observed)
         draw.asked = self.asked
         return draw
 
@@ -186,7 +185,7 @@ def _initial(draw: FramesDraw, value: Value, op: core.Initial) -> Form:
 
 def _independent(draw: FramesDraw, value: Value, op: core.Initial) -> Fresh:
     """Initial vectors on their roots; independent ones have their own."""
-    cov = jnp.asarray(draw.numbers[op.cov], draw.dtype)
+    cov = jnp.asarray(draw.numbers[op.cov], float)
     shape = finite_shape(op.order)
     if op.diagonal:
         deviations = jnp.sqrt(cov).reshape(*shape, 1)
@@ -208,7 +207,7 @@ def _constant(draw: FramesDraw, value: Value, op: core.Constant) -> Labelled:
 
 
 def _dimension_ratio(draw: FramesDraw, value: Value, op: core.DimensionRatio) -> Labelled:
-    return Labelled(jnp.asarray(draw.ratio(value, op), draw.dtype), ())
+    return Labelled(jnp.asarray(draw.ratio(value, op), float), ())
 
 
 def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
@@ -229,9 +228,7 @@ def _matmul(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
         c = waiting.c
     else:
         waiting = waiting.shared([axis for axis in waiting.axes if axis not in own]).compressed()
-        T = bartlett_units(
-            waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes, draw.dtype
-        )
+        T = bartlett_units(waiting.source(draw.key(value)), waiting.roots, D, waiting.own_sizes)
         c = apply_roots(waiting.c, Labelled(T, waiting.own_axes))
     return Form(None, scaled(Fresh(c, value.axes, own).compressed(), std, value.axes))
 
@@ -242,7 +239,7 @@ def _again(draw: FramesDraw, value: Value, op: core.MatMul) -> Form:
     """
     ledger = draw.ledgers.get(op.family)
     if ledger is None:
-        std = jnp.asarray(draw.numbers[op.family.std], draw.dtype)
+        std = jnp.asarray(draw.numbers[op.family.std], float)
         ledger = draw.ledgers[op.family] = Ledger(op.family, std)
     left, into = op.transposed, draw.space(value)
     regressed, fresh = ledger.regressed(draw.units(op.x), left)

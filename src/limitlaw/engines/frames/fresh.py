@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, DTypeLike, Float
+from jaxtyping import Array, Float
 
 from limitlaw.core.labelled import (
     FUSED,
@@ -120,7 +120,7 @@ class Fresh:
         for axis in axes:
             if axis in fresh.own:
                 size, c = int(axis.size), fresh.c.with_axes(union(fresh.c.axes, (axis,)))
-                eye = Labelled(jnp.eye(size, dtype=c.array.dtype)[..., None], (axis,))
+                eye = Labelled(jnp.eye(size)[..., None], (axis,))
                 spread = multiply(eye, c.mapped(lambda a: a[..., None, :]))
                 spread = spread.mapped(
                     lambda a: a.reshape(*a.shape[:-2], a.shape[-2] * a.shape[-1])
@@ -258,7 +258,7 @@ def apply_roots(c: Labelled, Z: Labelled) -> Labelled:
 
 
 def bartlett_units(
-    key: Source, m: int, D: Dimension, shape: tuple[int, ...], dtype: DTypeLike
+    key: Source, m: int, D: Dimension, shape: tuple[int, ...]
 ) -> Float[Array, "*shape m r"]:
     """T/√D: m standard Gaussian vectors of R^D, divided by √D, in a frame of their own.
 
@@ -267,8 +267,8 @@ def bartlett_units(
     D.axes(m)
     if isinstance(D.size, float):
         assert D.size == math.inf
-        return jnp.broadcast_to(jnp.eye(m, dtype=dtype), (*shape, m, m))
-    return bartlett(key, m, D.size, shape, dtype) / D.root
+        return jnp.broadcast_to(jnp.eye(m), (*shape, m, m))
+    return bartlett(key, m, D.size, shape) / D.root
 
 
 # --- a drawn and a fresh part --------------------------------------------------------------------

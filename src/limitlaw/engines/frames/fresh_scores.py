@@ -39,7 +39,7 @@ def _placed_first(
 ) -> Labelled:
     placing, meeting = split(key)
     first = first.shared([axis for axis in first.axes if axis not in lead]).compressed()
-    T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes, first.c.array.dtype)
+    T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes)
     units = apply_roots(first.c, Labelled(T, first.own_axes))
     return _scores(meeting, units, second).with_axes(union(first.axes, second.axes))
 
@@ -58,6 +58,5 @@ def _scores(key: Source, units: Labelled, second: Fresh) -> Labelled:
     N = normal(
         second.source(key),
         (*second.own_sizes, second.roots, units.array.shape[-1]),
-        units.array.dtype,
     )
     return inner(units, apply_roots(second.c, Labelled(N, second.own_axes)))

@@ -9,7 +9,7 @@ import copy
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike, Float
+from jaxtyping import Array, Float
 
 from limitlaw.core.labelled import Labelled
 from limitlaw.engines.frames.fresh import Dimension, Fresh, apply_roots
@@ -26,8 +26,8 @@ class Frame:
     …, e_k, where needed.
     """
 
-    def __init__(self, D: Dimension, has_one: bool, observed: int, dtype: DTypeLike = jnp.float64):
-        self.D, self.dtype = D, dtype
+    def __init__(self, D: Dimension, has_one: bool, observed: int):
+        self.D = D
         reserved = _reserved(D, has_one, observed)
         self.one = reserved[0] if has_one else None
         self.axes_of_coordinates = reserved[1:] if has_one else reserved
@@ -37,8 +37,8 @@ class Frame:
         """A block of Gaussian vectors: normals on the old axes, a Bartlett factor on new ones."""
         dense = fresh.shared(fresh.axes).compressed()
         old, new = split(key)
-        N = projections(old, (dense.roots, self.r), self.D, self.dtype)
-        T = bartlett_below(new, dense.roots, self.r, self.D, self.dtype)
+        N = projections(old, (dense.roots, self.r), self.D)
+        T = bartlett_below(new, dense.roots, self.r, self.D)
         self.r += T.shape[-1]
         return dense.c.mapped(lambda c: c @ jnp.concatenate([N, T], axis=-1))
 
@@ -63,7 +63,7 @@ class Frame:
     def ones(self) -> Float[Array, " r"]:
         """The vector **1**, of unit length after division by √D."""
         assert self.one is not None
-        return jnp.asarray(self.one, self.dtype)
+        return jnp.asarray(self.one, float)
 
     def average(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch"]:
         """D^{-1} Σ_α w_α."""
@@ -79,7 +79,7 @@ class Frame:
 
     def coordinates(self, w: Float[Array, "*batch r"]) -> Float[Array, "*batch k"]:
         """The observed coordinates."""
-        axes = jnp.asarray(self.axes_of_coordinates, self.dtype).T
+        axes = jnp.asarray(self.axes_of_coordinates, float).T
         return self.D.root * (w[..., : len(axes)] @ axes[: w.shape[-1]])
 
     def _padded_to(self, v: Float[Array, " r"], size: int) -> Float[Array, " size"]:
@@ -89,20 +89,20 @@ class Frame:
 class Points:
     """All D coordinates."""
 
-    def __init__(self, D: Dimension, observed: int, dtype: DTypeLike = jnp.float64):
+    def __init__(self, D: Dimension, observed: int):
         assert isinstance(D.size, int)
-        self.D, self.observed, self.dtype = D, observed, dtype
+        self.D, self.observed = D, observed
         self.count = D.size
 
     def draw(self, key: Source, fresh: Fresh) -> Labelled:
         """D independent coordinates c Z."""
         dense = fresh.compressed()
-        Z = normal(dense.source(key), (*dense.own_sizes, dense.roots, self.count), self.dtype)
+        Z = normal(dense.source(key), (*dense.own_sizes, dense.roots, self.count))
         return apply_roots(dense.c, Labelled(Z, dense.own_axes))
 
     def ones(self) -> Float[Array, " D"]:
         """The vector **1**."""
-        return jnp.ones(self.count, self.dtype)
+        return jnp.ones(self.count)
 
     def average(self, w: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """D^{-1} Σ_α w_α."""
@@ -124,21 +124,17 @@ class Points:
 Space = Frame | Points
 
 
-def projections(
-    key: Source, shape: tuple[int, ...], D: Dimension, dtype: DTypeLike
-) -> Float[Array, "..."]:
+def projections(key: Source, shape: tuple[int, ...], D: Dimension) -> Float[Array, "..."]:
     """Coordinates/√D of standard Gaussian vectors on given axes: N/√D."""
-    return normal(key, shape, dtype) / D.root
+    return normal(key, shape) / D.root
 
 
-def bartlett_below(
-    key: Source, m: int, r: int, D: Dimension, dtype: DTypeLike
-) -> Float[Array, "m new"]:
+def bartlett_below(key: Source, m: int, r: int, D: Dimension) -> Float[Array, "m new"]:
     """The components of m such vectors in the complement of r axes, in a frame of its own."""
     assert not isinstance(D.size, float)  # in infinitely many dimensions there are no frames
     if D.axes(r + m) <= r:
-        return jnp.zeros((m, 0), dtype)
-    return bartlett(key, m, D.size - r, dtype=dtype) / D.root
+        return jnp.zeros((m, 0))
+    return bartlett(key, m, D.size - r) / D.root
 
 
 def _reserved(

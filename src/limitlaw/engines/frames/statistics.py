@@ -31,7 +31,7 @@ class Conditions(Reading):
         each = [_observed(draw, output, self.coordinates) for output in outputs]
         mean = jnp.concatenate([m for m, _ in each])
         covariance = jax.scipy.linalg.block_diag(*(C for _, C in each))
-        return mean.reshape(-1), jnp.kron(covariance, jnp.eye(self.coordinates, dtype=draw.dtype))
+        return mean.reshape(-1), jnp.kron(covariance, jnp.eye(self.coordinates))
 
 
 def _observed(
@@ -42,16 +42,14 @@ def _observed(
     """
     form = draw[output.value]
     m = math.prod(finite_shape(output.layout))
-    mean = jnp.zeros((m, k), draw.dtype)
+    mean = jnp.zeros((m, k))
     if form.drawn is not None:
         mean = (
             form.drawn.mapped(draw.space(output.value).coordinates)
             .whole(output.layout)
             .reshape(m, k)
         )
-    return mean, jnp.zeros((m, m), draw.dtype) if form.fresh is None else form.fresh.covariance(
-        output.layout
-    )
+    return mean, jnp.zeros((m, m)) if form.fresh is None else form.fresh.covariance(output.layout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Samples(Reading):
 
     def _sampled(self, draw: FramesDraw, output: Output) -> Float[Array, "*batch k"]:
         form = draw[output.value]
-        total = jnp.zeros((), draw.dtype)
+        total = jnp.zeros(())
         if form.drawn is not None:
             total = form.drawn.mapped(draw.space(output.value).coordinates).whole(output.layout)
         if form.fresh is not None:
@@ -78,7 +76,6 @@ class Samples(Reading):
             z = normal(
                 draw.key(output.value, 2),
                 (*fresh.own_sizes, fresh.roots, self.coordinates),
-                draw.dtype,
             )
             total = total + apply_roots(fresh.c, Labelled(z, fresh.own_axes)).whole(output.layout)
         return total

@@ -284,7 +284,7 @@ def _numbers(source: Any, one: Recipe, times: int) -> tuple[Any, Any, Any]:
     size = len(one.recipe)
     rows = jnp.zeros((times, 0))
     if size:
-        given = source.take((times, size), np.tile(one.recipe, (times, 1)), float)
+        given = source.take((times, size), np.tile(one.recipe, (times, 1)))
         rows = jnp.zeros((times, size)) if given is None else given
     key = source.fresh_key() if one.overflows or (size and given is None) else jax.random.key(0)
     return rows, source.columns(one.table_recipe, times), jax.random.split(key, times)
