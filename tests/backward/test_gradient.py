@@ -19,7 +19,6 @@ from limitlaw.core.program import Program
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import DrawnWeights, numbered
 from limitlaw.engines.engine import slots
-from limitlaw.language.values import ones
 from limitlaw.language.writing_out import without_loops
 
 WIDTH = 8
@@ -144,54 +143,6 @@ def test_what_f_does_not_read() -> None:
 def test_what_is_no_number() -> None:
     with pytest.raises(TypeError, match="f must be one number"):
         gradient(tokens(), tokens())
-
-
-def test_loops_are_written_out() -> None:
-    """Exact for the network that is written out; which is never mixed with the loop."""
-    x = tokens()
-    y = ll.repeat(lambda h: h + ll.relu(ll.Matrix() @ h) + 0.1 * ll.initial(), x, 3)
-    outputs = ll.scan(lambda c, t: (c + ll.Matrix() @ t, ll.tanh(c)), x[0], x, reverse=True)[1]
-    f = ll.dot(ll.initial(), y)[0] + ll.dot(ll.initial(), outputs).sum()
-    assert errors(without_loops([f])[0], [x])[0] < 1e-11
-    b = ll.gradient(f, x)
-    assert ll.parameters(f) == ll.parameters(f)
-    assert len(ll.parameters(f)) == 5  # the last carry of the scan is not read
-    draws = ll.finite_samples(ll.average(b * b), 4, 500, 0).sum(axis=1)
-    dense = ll.simulate(ll.average(b * b), 4, 500, 1).sum(axis=1)
-    assert abs(np.log(draws).mean() - np.log(dense).mean()) < 5 * 2**0.5 * np.log(dense).std() / 22
-    with pytest.raises(ValueError, match="y reads a loop"):
-        ll.simulate((b, y), 4, 2, 0)
-    with pytest.raises(ValueError, match="y reads a loop"):
-        ll.limit(ll.dot(b, y, "linear"))
-
-
-def test_iterations_have_inner_loops_of_their_own() -> None:
-    """A loop in a block that reads no carry is another random vector in every iteration."""
-    x = tokens()
-    inner = ll.repeat(lambda h: ll.Matrix() @ h, x, 2)
-    y = ll.repeat(lambda h: h + ll.repeat(lambda g: ll.Matrix() @ g, ones(ll.n), 2), x, 3)
-    f = ll.dot(ll.initial(), ll.tanh(y + inner))[0]
-    assert len(ll.parameters(f)) == 3 * 2 + 2
-    with pytest.raises(ValueError, match="y reads a loop"):
-        ll.simulate((ll.gradient(f, x), y), 4, 2, 0)
-
-
-def test_loops_in_a_row_are_always_the_same() -> None:
-    y = tokens()
-    for _ in range(2):
-        y = ll.repeat(lambda h: ll.relu(ll.Matrix() @ h), y, 2)
-    f = ll.dot(ll.initial(), y)[0]
-    assert ll.parameters(f) == ll.parameters(f)
-    with pytest.raises(ValueError, match="y reads a loop"):
-        ll.simulate((ll.ntk(f), y), 4, 2, 0)
-
-
-def test_loops_of_initial_vectors_are_not_mixed() -> None:
-    x = tokens()
-    y = ll.repeat(lambda h: h + ll.initial(), x, 3)
-    f = ll.dot(ll.initial(), ll.tanh(y))[0]
-    with pytest.raises(ValueError, match="y reads a loop"):
-        ll.simulate((ll.gradient(f, x), y), 4, 2, 0)
 
 
 def test_loops_are_forgotten() -> None:

@@ -10,23 +10,23 @@ meets, so that
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from limitlaw.backward.entries import entry_axis
-from limitlaw.backward.reverse import products
-from limitlaw.backward.uses import Use, Uses, own_axes, uses
+from limitlaw.backward.reverse import CameBack, came_back, is_product, reverses
+from limitlaw.backward.uses import Use, own_axes, uses
 from limitlaw.core.labelled import Axis
-from limitlaw.language import ops
+from limitlaw.core.program import after_inputs
 from limitlaw.language.functions import dot, stack
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.ops import matrices_of
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars
-from limitlaw.language.writing_out import without_loops
+from limitlaw.language.writing_out import Iteration, iteration_of, outside, without_loops
 
 
 def ntk(
@@ -52,23 +52,34 @@ def ntk(
             raise TypeError(
                 f"{name} must be numbers of a program, of shape () or (m,), got {value!r}"
             )
-    f, second = without_loops([f, f if f2 is None else f2])
-    known = list(parameters(f, second).values())
-    chosen = known if wrt is None else [wrt] if isinstance(wrt, Matrix) else wrt
+    second = f if f2 is None else f2
+    if wrt is None:
+        matrices = matrices_of(ancestors([f, second]))
+    else:
+        matrices = _chosen(wrt, list(parameters(f, second).values()))
+    if not matrices:
+        raise ValueError("f must multiply by a matrix, of which there is a kernel: it has none")
+    places = {m: iteration_of(m) for m in matrices if wrt is not None}
+    loops = set(after_inputs([f, second], outside))
+    if reverses([f, second]) or any(at and at.loop not in loops for at in places.values()):
+        f, second = without_loops([f, second])
+        places = {}
+    kernels = Kernels(f, None if f2 is None else second, each=wrt is not None)
+    asked = [None] if wrt is None else [places.get(m) or m for m in matrices]
+    found = tuple(kernels.of(at).reshape(*f.shape, *second.shape) for at in asked)
+    return found[0] if wrt is None or isinstance(wrt, Matrix) else found
+
+
+def _chosen(wrt: object, known: list[Matrix]) -> list[Matrix]:
+    """The matrices that are asked for."""
+    chosen = [wrt] if isinstance(wrt, Matrix) else wrt
     if not isinstance(chosen, Iterable) or isinstance(chosen, str | Mapping):
         raise TypeError(f"wrt must be a matrix, or a sequence of matrices, got {wrt!r}")
     chosen = list(chosen)
     for matrix in chosen:
         if matrix not in known:
             raise ValueError(f"wrt must be matrices that f multiplies by, got {matrix!r}")
-    if not chosen:
-        raise ValueError("f must multiply by a matrix, of which there is a kernel: it has none")
-    first = Parts.of(f)
-    others = first if f2 is None else Parts.of(second)
-    shape = (*f.shape, *second.shape)
-    kernels = [_kernel(matrix, first, others).reshape(shape) for matrix in chosen]
-    single = wrt is None or isinstance(wrt, Matrix)
-    return functools.reduce(operator.add, kernels) if single else tuple(kernels)
+    return chosen
 
 
 def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
@@ -86,25 +97,27 @@ def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
-    """The uses of all matrices: for all m numbers of a batch at once, or for each of them."""
+class Part:
+    """One or several of the numbers of a batch, whose backward vectors are found by one reverse
+    pass from their sum; `places`: the axes of products along which those of several are.
+    """
 
-    uses: list[Uses]
-    numbers: int  # of each part
+    number: Scalars
+    count: int
+    places: Mapping[Value, int | None]
 
-    @classmethod
-    def of(cls, f: Scalars) -> "Parts":
-        """Of f, one number or a batch."""
-        if not f.ndim:
-            return cls([uses(products(f), {})], 1)
-        (axis,) = f.core.layout
-        names = None if axis is None else entry_axis(f.core.value, axis)
-        if names is not None:
-            made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
-            places = {v: _place(v, names) for v in made}
-            if all(at is not None for at in places.values()):
-                return cls([uses(products(f.sum()), places)], int(f.shape[0]))
-        return cls([uses(products(number), {}) for number in f], 1)
+
+def parts(f: Scalars) -> list[Part]:
+    """The numbers of f together, where entries do not meet, or each by itself."""
+    if not f.ndim:
+        return [Part(f, 1, {})]
+    (axis,) = f.core.layout
+    names = None if axis is None else entry_axis(f.core.value, axis)
+    if names is not None:
+        places = {v: _place(v, names) for v in ancestors([f]) if is_product(v)}
+        if all(at is not None for at in places.values()):
+            return [Part(f.sum(), int(f.shape[0]), places)]
+    return [Part(number, 1, {}) for number in f]
 
 
 def _place(v: Value, names: Mapping[Any, Axis | None]) -> int | None:
@@ -126,15 +139,91 @@ def squared_norms(products: Iterable[tuple[Wide, Wide]]) -> dict[Matrix, Scalars
 
 # --- kernels -------------------------------------------------------------------------------------
 
+# kernels between an earlier pass and one, by the number of the former and the matrix, or of all
+Blocks = dict[tuple[int, Matrix | None], Scalars]
 
-def _kernel(matrix: Matrix, f: Parts, f2: Parts) -> Scalars:
-    """Θ of a family of matrices: parts of f by parts of f'."""
-    shape = f.numbers, f2.numbers
-    rows = [
-        stack([_block(matrix, a.get(matrix, []), b.get(matrix, []), shape) for b in f2.uses])
-        for a in f.uses
-    ]
-    return stack(rows)
+
+class Kernels:
+    """Θ of numbers f, or between f and f': one reverse pass for each part of them, in which its
+    kernels with earlier passes are found, those of loops in their iterations. `each`: of each
+    matrix.
+    """
+
+    def __init__(self, f: Scalars, f2: Scalars | None, each: bool):
+        self.rows, self.each = parts(f), each
+        self.columns = self.rows if f2 is None else parts(f2)
+        self.first = 0 if f2 is None else len(self.rows)  # pass of the first column
+        self.passes = self.rows if f2 is None else [*self.rows, *self.columns]
+        self.came: list[CameBack] = []
+        self.found: list[Blocks] = []  # of each pass, outside of loops
+        self.inside: list[dict[Value, Blocks]] = []  # in loops, with an axis of iterations
+        before: dict[Value, Value] = {}
+        for part in self.passes:
+            asked: dict[Value, list[tuple[int, Matrix | None]]] = {}
+
+            def read(loop: Value, came: CameBack, asked: Any = asked) -> Sequence[Scalars]:
+                earlier = [p.iterations.get(loop) for p in self.came]
+                blocks = self._met(earlier, came, asked)
+                asked[loop] = list(blocks)
+                return list(blocks.values())
+
+            came = came_back(part.number, is_product, read, before)
+            before |= came.loops
+            self.found.append(self._met(self.came, came, asked))
+            loops = came.read.items()
+            self.inside.append({v: dict(zip(asked[v], k, strict=True)) for v, k in loops})
+            self.came.append(came)
+
+    def of(self, at: "Matrix | Iteration | None") -> Scalars:
+        """Θ of a matrix, of one of an iteration of a loop, or of all."""
+        across = range(self.first, len(self.passes))
+        rows = [stack([self._entry(i, j, at) for j in across]) for i in range(len(self.rows))]
+        return stack(rows).transpose(0, 2, 1, 3)
+
+    def _entry(self, i: int, j: int, at: "Matrix | Iteration | None") -> Scalars:
+        """Between the numbers of two passes."""
+        if i > j:
+            return self._entry(j, i, at).transpose(1, 0)
+        if isinstance(at, Iteration):
+            known = self.inside[j].get(at.loop, {}).get((i, at.matrix))
+            known = None if known is None else known[at.t]
+        else:
+            known = self.found[j].get((i, at))
+        shape = self.passes[i].count, self.passes[j].count
+        return scalars(np.zeros(shape)) if known is None else known
+
+    def _met(
+        self,
+        earlier: Sequence[CameBack | None],
+        came: CameBack,
+        inside: Mapping[Value, list[tuple[int, Matrix | None]]],
+    ) -> Blocks:
+        """Kernels with earlier passes, and of a pass with itself, without those of loops, or in
+        total.
+        """
+        own = uses(came.products, self.passes[len(self.came)].places)
+        found: Blocks = {}
+        for i, other in enumerate((*earlier, came)):
+            if other is None or not self._is_entry(i, len(self.came)):
+                continue
+            theirs = uses(other.products, self.passes[i].places)
+            shape = self.passes[i].count, self.passes[len(self.came)].count
+            each = {m: _block(m, theirs[m], own[m], shape) for m in own if m in theirs}
+            if self.each:
+                found |= {(i, m): block for m, block in each.items()}
+                continue
+            loops = [
+                k.sum(axis=0)
+                for v, kernels in came.read.items()
+                for (which, _), k in zip(inside[v], kernels, strict=True)
+                if which == i
+            ]
+            if terms := [*each.values(), *loops]:
+                found[i, None] = functools.reduce(operator.add, terms)
+        return found
+
+    def _is_entry(self, i: int, j: int) -> bool:
+        return self.first <= j and i < len(self.rows)
 
 
 def _block(matrix: Matrix, first: list[Use], second: list[Use], shape: tuple[int, int]) -> Scalars:

@@ -15,9 +15,9 @@ from limitlaw.core.instructions import (
     Rename,
     Scan,
 )
-from limitlaw.core.kinds import Block, Family, Value
+from limitlaw.core.iterations import Iterated, scan_of
+from limitlaw.core.kinds import Family, Value
 from limitlaw.core.labelled import Axis, is_infinite
-from limitlaw.core.program import Program
 from limitlaw.core.space import Dim
 
 
@@ -37,21 +37,8 @@ class Component:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Analysis:
+class Analysis(Iterated):
     """The facts of a program, or of the `block` of a loop as a program."""
-
-    program: Program
-    block: Block | None = None
-
-    @classmethod
-    def of_block(cls, block: Block) -> "Analysis":
-        """The analysis of the block of a loop."""
-        return cls(Program(block.results), block)
-
-    @functools.cached_property
-    def values(self) -> list[Value]:
-        """All values of the program, each after what it reads."""
-        return self.program.values
 
     @functools.cached_property
     def position(self) -> dict[Value, int]:
@@ -127,7 +114,7 @@ class Analysis:
         op = v.instruction
         if isinstance(op, Dot) and not v.is_average:
             return op.scaling == "sqrt" or not op.dim.wide
-        if op.body is not None and Analysis.of_block(op.body).stay_random:
+        if op.body is not None and self.of_iteration(v).stay_random:
             return True
         return v.dim is not None and not v.dim.wide and v in self.drawn
 
@@ -138,8 +125,9 @@ class Analysis:
         """
 
         def differs(v: Value) -> bool:
-            body = v.instruction.body
-            return not is_infinite(v.axes) if body is None else bool(self.of_block(body).sampled)
+            if v.instruction.body is not None:
+                return bool(self.of_iteration(v).sampled)
+            return not is_infinite(v.axes)
 
         return frozenset(v for v in self.stay_random if differs(v))
 
@@ -151,8 +139,10 @@ class Analysis:
             below = max((found[u] for u in v.inputs), default=0)
             found[v] = below + self.is_random(v)
             if isinstance(v.instruction, Scan):
-                inside = Analysis.of_block(v.instruction.block).depth
-                found[v] += v.instruction.times * max(inside.values(), default=0)
+                inside, op = self.of_iteration(v).depth, v.instruction
+                before = () if op.follows is None else scan_of(op.follows).block.results
+                each = max((inside[u] for u in op.block.results), default=0)
+                found[v] += op.times * max(0, each - max((inside[u] for u in before), default=0))
         return found
 
     @functools.cached_property
@@ -263,8 +253,9 @@ def components(facts: Analysis) -> dict[Value, Component]:
                 parent[root(op.x)] = root(met.setdefault((op.family, out_of), op.x))
         elif isinstance(op, Scan | FromScan):  # all vectors of a space that pass through a loop
             scan, met_there = (v, v.vectors) if isinstance(op, Scan) else (op.scan, (v,))
+            first = scan_of(scan).first or scan
             for u in (u for u in met_there if u.is_vector):
-                parent[root(u)] = root(met.setdefault((scan, u.dim), u))
+                parent[root(u)] = root(met.setdefault((first, u.dim), u))
         elif v.is_vector:
             for u in v.vectors:
                 parent[root(v)] = root(u)
@@ -283,15 +274,13 @@ def components(facts: Analysis) -> dict[Value, Component]:
             component.observed |= v in facts.program.outputs
         elif isinstance(op, Dot) and op.base is not None:
             table[root(op.q)].points = True
-    for v in facts.values:
-        op = v.instruction
-        if isinstance(op, Scan):
-            inside = Analysis.of_block(op.block)
-            for u in _passing(inside):
-                if (first := met.get((v, u.dim))) is not None:
-                    component = table[root(first)]
-                    component.points |= inside.components[u].points
-                    component.has_one |= inside.components[u].has_one
+    for loop in facts.loops:
+        inside = facts.of_iteration(loop)
+        for u in _passing(inside):
+            if (one := met.get((loop, u.dim))) is not None:
+                component = table[root(one)]
+                component.points |= inside.components[u].points
+                component.has_one |= inside.components[u].has_one
     return {v: table[root(v)] for v in parent}
 
 

@@ -26,11 +26,11 @@ from limitlaw.core.instructions import (
     MatMul,
     Places,
     Rename,
-    Scan,
     Stack,
     Take,
 )
-from limitlaw.core.kinds import Block, Coordinatewise, Instruction, Number, Value
+from limitlaw.core.iterations import in_every_block
+from limitlaw.core.kinds import Coordinatewise, Instruction, Number, Value
 from limitlaw.core.labelled import Axes, Axis, Layout, union
 from limitlaw.core.program import Program
 
@@ -47,8 +47,12 @@ Selection = Mapping[Axis, Chosen]
 
 def demanded(outputs: Sequence[Value]) -> tuple[Value, ...]:
     """The same outputs, by a program that computes no more than they need."""
-    rewriter = _Rewriter(outputs)
-    return tuple(rewriter.done[v] for v in outputs)
+
+    def rewritten(outputs: Sequence[Value]) -> tuple[Value, ...]:
+        done = _Rewriter(outputs).done
+        return tuple(done[v] for v in outputs)
+
+    return in_every_block(outputs, rewritten)
 
 
 class _Mixing(NamedTuple):
@@ -160,12 +164,7 @@ class _Rewriter:
         if value in self.mixings:
             assert isinstance(op, Contract)
             return self._mixed_first(value, op, read)
-        if isinstance(op, Scan):
-            results = demanded(op.block.results)
-            if any(new is not old for new, old in zip(results, op.block.results, strict=True)):
-                op = dataclasses.replace(op, block=Block(op.block.arguments, results))
-            op = _changed(op, dict(zip(op.inputs, read, strict=True)), inside)
-        elif isinstance(op, Dot) and op.q in self.absorbed:
+        if isinstance(op, Dot) and op.q in self.absorbed:
             op = Dot(read[0], read[1], "linear", op.dim)
         else:
             op = _changed(op, dict(zip(op.inputs, read, strict=True)), inside)

@@ -23,6 +23,10 @@ class Scan(Instruction):
     `constants` k; these are the arguments of the block, in that order. A sequence without the axis
     is constant along it. `reverse`: from the last entry to the first. Matrices and initial vectors
     are new in every iteration, or the same ones (`shared`). `FromScan` reads what comes out.
+
+    `follows`: a loop whose iterations this one goes on with. Its block may also read what the
+    blocks of that one, and of those which that follows, have made in the same iteration, and
+    multiply by their matrices, as a reverse pass does.
     """
 
     starts: tuple[Value, ...]
@@ -32,6 +36,7 @@ class Scan(Instruction):
     axis: Axis
     reverse: bool = False
     shared: bool = False
+    follows: Value | None = None
 
     @property
     def body(self) -> Block:
@@ -73,6 +78,16 @@ class Scan(Instruction):
     def order(self) -> range:
         """The iterations t in the order in which they are run."""
         return range(self.times)[::-1] if self.reverse else range(self.times)
+
+    @property
+    def first(self) -> Value | None:
+        """The first of the loops that it follows, None where it follows none."""
+        first = self.follows
+        while first is not None and isinstance(first.instruction, Scan):
+            if first.instruction.follows is None:
+                return first
+            first = first.instruction.follows
+        return first
 
     def separates(self) -> Axes:
         """The axis of iterations; other axes are told apart by the block."""

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -84,16 +85,17 @@ def gradients(
       sum, the block's share of the tangent kernel `ntk(f)`.
 
     `token`: read out this one alone. `network`, `samples`, `rtol` and `force` are as for `trace`,
-    with up to 1,024 draws without `samples`. Loops are written out: compilation takes longer with
-    every block. As n → ∞ coordinates of vectors on which nonlinearities act may stand for all
-    (where transposes have components of order 1/√n); errors include that.
+    with up to 1,024 draws without `samples`. A loop is one loop forward and one back, compiled in
+    the same time whatever its length; one with loops inside is written out. As n → ∞ coordinates
+    of vectors on which nonlinearities act may stand for all (where transposes have components of
+    order 1/√n); errors include that.
     """
     _, layers = stages(network)
     y = layers[-1] if isinstance(network, Sequence) else network
     given = Backward.of(network, _place(token, y))
     asked = Statistics.of(given, math.prod(int(size) for size in y.shape))
     pace = _pace(samples, rtol, asked)
-    outputs = (*given.grams, *(g for layer in given.matrices for g in layer.values()))
+    outputs = (*given.grams, *given.norms)
     if width is None:
         return _as_n_grows(outputs, asked, pace, key)
     arrays = drawn_statistic(
@@ -150,7 +152,7 @@ def _place(token: int | None, y: Wide) -> int | None:
 @dataclasses.dataclass(frozen=True)
 class OfLayers(Reading):
     """The variance and the mean correlation of each of the Gram matrices that the first outputs
-    are (the latter for two tokens or more), and the numbers that all other outputs are.
+    are, or hold (the latter for two tokens or more), and the numbers that all other outputs are.
     """
 
     grams: int
@@ -160,11 +162,12 @@ class OfLayers(Reading):
 
     def __call__(self, draw: Any, outputs: Any) -> list[Array]:
         found = numbers(draw, outputs)
-        grams, others = found[: self.grams], found[self.grams :]
-        read = [jnp.stack([variance(K, None) for K in grams])]
+        grams, others = (found[: self.grams], found[self.grams :])
+        K = jnp.concatenate([g.reshape(-1, *g.shape[-2:]) for g in grams])
+        read = [jax.vmap(lambda K: variance(K, None))(K)]
         if self.several:
-            read.append(jnp.stack([mean_correlation(K, None) for K in grams]))
-        return [*read, jnp.stack(others)] if others else read
+            read.append(jax.vmap(lambda K: mean_correlation(K, None))(K))
+        return [*read, jnp.concatenate([a.reshape(-1) for a in others])] if others else read
 
 
 class Statistics(NamedTuple):
@@ -178,11 +181,12 @@ class Statistics(NamedTuple):
     @classmethod
     def of(cls, given: Backward, tokens: int) -> "Statistics":
         """Those of a network with so many tokens."""
-        all_names = [name for layer in given.matrices for name in layer]
-        places = {name: [-1] * len(given.grams) for name in dict.fromkeys(all_names)}
-        names = ((i, name) for i, layer in enumerate(given.matrices, 1) for name in layer)
-        for place, (i, name) in enumerate(names):
-            places[name][i] = place
+        all_names = [name for layer in given.places for name in layer]
+        rows = len(given.places) + 1
+        places = {name: [-1] * rows for name in dict.fromkeys(all_names)}
+        for i, layer in enumerate(given.places, 1):
+            for name, place in layer.items():
+                places[name][i] = place
         return cls(OfLayers(len(given.grams), tokens > 1), places)
 
     @property

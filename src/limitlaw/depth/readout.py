@@ -6,45 +6,124 @@ written as a program: gradients of f in the vectors behind each layer, and in it
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from limitlaw.backward.reverse import backward
+from limitlaw.backward.reverse import CameBack, came_back, is_product
 from limitlaw.backward.tangent import squared_norms
+from limitlaw.core.program import after_inputs
 from limitlaw.depth.layers import stages
 from limitlaw.language import ops
 from limitlaw.language.functions import dot, initial
-from limitlaw.language.tree import ancestors
+from limitlaw.language.matrices import Matrix
+from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
-from limitlaw.language.writing_out import every_iteration, without_loops
+from limitlaw.language.writing_out import every_iteration, outside, without_loops
 
 
 @dataclasses.dataclass(frozen=True)
 class Backward:
-    """The backward half of a network. `grams`: n⁻¹⟨b_i, b_j⟩ with b_i = √n ∂f/∂x_i, for the
-    vectors x that the first layer is given and for those that each layer gives. `matrices`: for
-    each layer, Σ_w (∂f/∂w)² over the parameters of its matrices W = σ w/√cols.
+    """The backward half of a network, layer by layer; those of a loop are numbers with an axis of
+    iterations in front. `grams`: n⁻¹⟨b_i, b_j⟩ with b_i = √n ∂f/∂x_i, for the vectors x that the
+    first layer is given and for those that each layer gives. `norms`: Σ_w (∂f/∂w)² over the
+    parameters of matrices W = σ w/√cols; `places`: for each layer, where in all of them, one after
+    the other, those of its matrices are.
     """
 
     grams: tuple[Scalars, ...]
-    matrices: tuple[dict[str, Scalars], ...]
+    norms: tuple[Scalars, ...]
+    places: tuple[dict[str, int], ...]
 
     @classmethod
     def of(cls, network: Wide | Sequence[Wide], token: int | None) -> "Backward":
         """That of a network with a random readout of all tokens, or of one."""
         first, layers = stages(network)
         y = layers[-1] if isinstance(network, Sequence) else network
-        (f,) = without_loops([readout(y, token)])
-        behind = [x for layer in (first, *layers) for x in every_iteration(layer)]
-        made = [v for v in ancestors([f]) if isinstance(v.op, ops.MatMul)]
-        found = backward(f, [*behind, *made])
-        grams = tuple(_gram(found.get(x, 0.0 * x)) for x in behind)
-        matrices, before = [], set(ancestors(behind[:1]))
-        for x in behind[1:]:
-            layer = set(ancestors([x])) - before
+        f, behind = readout(y, token), [first, *layers]
+        if not _made_of_loops(f, behind):
+            (f,) = without_loops([f])
+            behind = [x for layer in behind for x in every_iteration(layer)]
+        writer = _Writer([], [], [])
+        came = came_back(f, lambda v: v in behind or is_product(v), writer.read)
+        before: set[Value] = set()
+        for i, x in enumerate(behind):
+            layer = set(after_inputs([x], outside)) - before
             before |= layer
-            matrices.append(_named([(v, found[v]) for v in made if v in layer and v in found]))
-        return cls(grams, tuple(matrices))
+            writer.add(x, [(v, b) for v, b in came.products if i and v in layer], came)
+        return cls(tuple(writer.grams), tuple(writer.norms), tuple(writer.places))
+
+
+def _made_of_loops(f: Scalars, behind: Iterable[Wide]) -> bool:
+    """Is each loop that f reads a sequence of layers, without loops inside?"""
+    each = [x.op.scan for x in behind if _is_carry(x)]  # type: ignore[attr-defined]
+    layers = set(each)
+    loops = [v for v in after_inputs([f], outside) if isinstance(v.op, ops.Scan)]
+    inside = (u for v in loops for u in ancestors(v.op.results))  # type: ignore[attr-defined]
+    apart = len(layers) == len(each) and layers.issuperset(loops)
+    return apart and not any(isinstance(u.op, ops.Scan) for u in inside)
+
+
+def _is_carry(x: Value) -> bool:
+    return isinstance(x.op, ops.FromScan) and not x.op.stacked
+
+
+@dataclasses.dataclass(frozen=True)
+class _Writer:
+    """Writes the backward half, layer by layer."""
+
+    grams: list[Scalars]
+    norms: list[Scalars]
+    places: list[dict[str, int]]
+
+    @staticmethod
+    def read(loop: Value, came: CameBack) -> tuple[Scalars, ...]:
+        """Of an iteration: the Gram matrices of all carries that are vectors, which it is given,
+        and the squared norms of its matrices.
+        """
+        grams = (_gram(_of(came, x)) for x in _vectors(loop))
+        return (*grams, *squared_norms(came.products).values())
+
+    def add(self, x: Wide, products: list[tuple[Any, Any]], came: CameBack) -> None:
+        """A layer that gives x, or the layers of a loop; `products` are those of it, or those
+        before the loop, with their backward vectors.
+        """
+        own = squared_norms(products)
+        start = sum(norm.shape[0] if norm.shape else 1 for norm in self.norms)
+        self.norms.extend(own.values())
+        known = dict(zip(own, range(start, start + len(own)), strict=True))
+        if _is_carry(x):
+            self._add_loop(x, known, came)
+        elif own or self.grams:
+            self.places.append(_named(known))
+        self.grams.append(_gram(_of(came, x)))
+
+    def _add_loop(self, x: Wide, known: dict[Matrix, int], came: CameBack) -> None:
+        op: Any = x.op
+        loop, order = op.scan, list(range(op.loop.times)[:: -1 if op.loop.reverse else 1])
+        if loop not in came.read:
+            self.places.extend({} for _ in order)
+            return
+        vectors, read = _vectors(loop), came.read[loop]
+        each = len(order)
+        start = sum(norm.shape[0] if norm.shape else 1 for norm in self.norms)
+        matrices = list(squared_norms(came.iterations[loop].products))
+        self.norms.extend(read[len(vectors) :])
+        for t in order:
+            places = {matrix: start + i * each + t for i, matrix in enumerate(matrices)}
+            self.places.append(_named(known | places))
+            known = {}
+        if each > 1:
+            self.grams.append(read[vectors.index(op.loop.arguments[op.place])][order[1:]])
+
+
+def _vectors(loop: Value) -> list[Any]:
+    """The carries of a loop that are vectors."""
+    op: Any = loop.op
+    return [x for x in op.arguments[: len(op.starts)] if isinstance(x, Wide)]
+
+
+def _of(came: CameBack, x: Any) -> Wide:
+    return came.found.get(x, 0.0 * x)
 
 
 def readout(y: Wide, token: int | None) -> Scalars:
@@ -61,15 +140,15 @@ def _gram(b: Wide) -> Scalars:
     return dot(b, b, "linear")
 
 
-def _named(products: list[tuple[Any, Any]]) -> dict[str, Scalars]:
-    """Σ_w (∂f/∂w)² by the names of matrices, W_1, W_2, … for those that have none, in the order in
-    which the layer multiplies by them.
+def _named(places: dict[Matrix, int]) -> dict[str, int]:
+    """Places by the names of matrices, W_1, W_2, … for those that have none, in the order in which
+    the layer multiplies by them.
     """
-    found: dict[str, Scalars] = {}
+    found: dict[str, int] = {}
     unnamed = 0
-    for matrix, norm in squared_norms(products).items():
+    for matrix, place in places.items():
         unnamed += not matrix.name
         name = f"W_{matrix.name or unnamed}"
         same = sum(known.split("'")[0] == name for known in found)
-        found[name + "'" * same] = norm
+        found[name + "'" * same] = place
     return found

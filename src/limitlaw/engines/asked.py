@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import jax
 
-from limitlaw.core.check import check
+from limitlaw.core.analysis import Analysis
+from limitlaw.core.check import TURNS, check
 from limitlaw.core.labelled import is_infinite, present
-from limitlaw.core.program import Output
+from limitlaw.core.program import Output, Program
 from limitlaw.core.transposes import WithoutTransposes, without_transposes
+from limitlaw.core.unrolling import unrolled
 from limitlaw.engines import engine
 from limitlaw.engines.bounds import check_covariance
 
@@ -31,7 +33,13 @@ def all_asked_for(name: str, y: object) -> Asked:
         raise ValueError(
             f"{name}: the program has no infinite-width limit (finite widths are fine)\n{reasons}"
         )
-    left = without_transposes([output.value for output in outputs])
+    values = [output.value for output in outputs]
+    if Analysis(Program(tuple(values))).has_reverse_loops:
+        # two iterations show whether components of order 1/√n matter; moments need all of them
+        left = without_transposes(unrolled(values, TURNS))
+        left = left if left.why else without_transposes(unrolled(values))
+    else:
+        left = without_transposes(values)
     if left.why:
         return Asked(outputs, report.beyond, left)
     outputs = tuple(

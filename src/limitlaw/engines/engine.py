@@ -120,10 +120,15 @@ class Draw:
         self.results: dict[Value, Any] = {}
         self.reader: Reader | None = None
         self.turns: dict[Value, Any] = {}  # what was read off every iteration of a loop
+        self.kept: dict[Value, Any] = {}  # by loop, what its iterations keep for those that follow
 
     def run(self, program: Program) -> None:
         """Evaluate the values of a program, one after the other."""
-        for value in program.values:
+        self.evaluate_all(program.values)
+
+    def evaluate_all(self, values: Iterable[Value]) -> None:
+        """Evaluate values, each after what it reads."""
+        for value in values:
             if value not in self.results:
                 self.evaluate(value)
 

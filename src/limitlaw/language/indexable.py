@@ -50,10 +50,16 @@ class Indexable(Value, Written):
 
     def notes(self) -> list[str]:
         """What `check` says of the way the program was written."""
-        unrolled = [v.op for v in ancestors([self]) if isinstance(v.op, ops.Unrolled)]
-        return [
+        made = [v.op for v in ancestors([self])]
+        unrolled = [op for op in made if isinstance(op, ops.Unrolled)]
+        notes = [
             f"{len(op.turns)} blocks are not one loop but written out: {op.why}" for op in unrolled
         ]
+        back = [op for op in made if isinstance(op, ops.Scan) and op.follows]
+        inside = [v.op for op in back for v in ancestors(op.results)]
+        if any(op in back for op in inside):
+            notes.append("loops inside of loops are written out at finite width for gradients")
+        return notes
 
     def names(self, *others: Any) -> Callable[[Any], str]:
         """What the printed program of these values calls its values and matrices."""

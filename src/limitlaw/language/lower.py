@@ -204,7 +204,8 @@ def _scan(v: Value, op: ops.Scan) -> Output:
     outputs = [x.value for x in results[first:]]
     block = kinds.Block(tuple(x.value for x in inside), (*carries, *outputs))
     parts = tuple(read[:first]), tuple(read[first:last]), tuple(read[last:])
-    scan = core.Scan(*parts, block, axis, op.reverse, op.shared)
+    follows = None if op.follows is None else lowered(op.follows).value
+    scan = core.Scan(*parts, block, axis, op.reverse, op.shared, follows)
     return Output(kinds.Value(scan, (), None, v), ())
 
 

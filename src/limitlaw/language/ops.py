@@ -147,7 +147,8 @@ class Scan(Op):
     The arguments are, in this order, the carries (`starts` in the first iteration), one entry of
     each of the `sequences`, and the loop-invariant `constants`; the results are the next carries,
     then the outputs of the iteration. Matrices are new in each iteration, or the same ones
-    (`shared`).
+    (`shared`). `follows`: a loop whose iterations it goes on with; its block may read values in
+    the block of that one, and multiply by its matrices, which are those of the same iteration.
     """
 
     starts: tuple[Value, ...]
@@ -158,6 +159,7 @@ class Scan(Op):
     times: int
     reverse: bool = False
     shared: bool = False
+    follows: Value | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -161,7 +161,8 @@ def _scan(op: ops.Scan, names: Names) -> str:
     constants = op.arguments[first + len(op.sequences) :]
     given = _several(tuple(zip(constants, op.constants, strict=True)), names)
     backward = ", backward" if op.reverse else ""
-    return f"{block}, {op.times} times from {start}{along}{given}{backward}"
+    same = "" if op.follows is None else f", in the iterations of {names[op.follows]}"
+    return f"{block}, {op.times} times from {start}{along}{given}{backward}{same}"
 
 
 def _tuple(values: tuple[Value, ...], names: Names) -> str:

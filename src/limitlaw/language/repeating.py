@@ -178,6 +178,22 @@ def results_of(op: ops.Scan) -> list[Any]:
     return found
 
 
+def scanned_back(
+    op: ops.Scan,
+    follows: Value,
+    starts: Values,
+    sequences: Values,
+    arguments: Values,
+    results: Values,
+) -> list[Any]:
+    """All results of a loop in the iterations of `op`, in the opposite order, that follows another
+    one over them: its block, `results` in terms of `arguments`, carries and then entries, may read
+    the other's.
+    """
+    parts = starts, sequences, (), arguments, results
+    return results_of(ops.Scan(*parts, op.times, not op.reverse, follows=follows))
+
+
 def _scanned(
     step: Step,
     starts: Values,
@@ -187,8 +203,8 @@ def _scanned(
     shared: bool = False,
 ) -> tuple[Values, Values]:
     """Write a loop: its last carries, and the outputs of all iterations."""
-    elements = tuple(_argument(s, s.shape[1:]) for s in sequences)
-    carries = tuple(_argument(s, s.shape) for s in starts)
+    elements = tuple(argument(s, s.shape[1:]) for s in sequences)
+    carries = tuple(argument(s, s.shape) for s in starts)
     results, again = (sum(step(carries, elements), ()) for _ in range(2))
     if shared and any(isinstance(v.op, ops.Scan) for v in ancestors(results)):
         raise ValueError(
@@ -210,7 +226,7 @@ def _scanned(
 
         one = shared_step if shared else step
         return _unrolled(one, starts, sequences, range(times)[:: -1 if reverse else 1], why, once)
-    constants = tuple(_argument(v, v.shape) for v in outside)
+    constants = tuple(argument(v, v.shape) for v in outside)
     results = all_substituted(results, dict(zip(outside, constants, strict=True)))
     found = results_of(
         ops.Scan(starts, sequences, outside, arguments + constants, results, times, reverse)
@@ -234,7 +250,7 @@ def _unrolled(
     return tuple(last), tuple(stack(cast(Any, row)) for row in rows)
 
 
-def _argument(like: Value, shape: Any) -> Value:
+def argument(like: Like, shape: Any) -> Like:
     """A formal argument of a block, of the kind of `like` and with batch shape `shape`."""
     return dataclasses.replace(like, op=ops.Argument(), shape=shape)
 

@@ -13,7 +13,7 @@ from limitlaw.language.functions import stack
 from limitlaw.language.iterations import add_to_iteration
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.repeating import reading
-from limitlaw.language.tree import Value, ancestors
+from limitlaw.language.tree import Value
 
 Like = TypeVar("Like", bound=Value)
 # values as they are written without loops, and all results of each loop: always the same
@@ -21,13 +21,37 @@ _WRITTEN: weakref.WeakKeyDictionary[Value, Value] = weakref.WeakKeyDictionary()
 _RESULTS: weakref.WeakKeyDictionary[Value, tuple[Value, ...]] = weakref.WeakKeyDictionary()
 # what each loop carries after every iteration
 _CARRIED: weakref.WeakKeyDictionary[Value, list[list[Value]]] = weakref.WeakKeyDictionary()
+# for each loop, in every iteration, what stands for the values and matrices of its block
+_Known = tuple[dict[Value, Value], dict[Matrix, Matrix]]
+_ITERATIONS: weakref.WeakKeyDictionary[Value, dict[int, _Known]] = weakref.WeakKeyDictionary()
+
+
+@dataclasses.dataclass(frozen=True)
+class Iteration:
+    """Iteration t of a loop, and a matrix of its block."""
+
+    loop: Value
+    t: int
+    matrix: Matrix
+
+
+def iteration_of(written: Matrix) -> Iteration | None:
+    """The iteration for which a matrix was written, and the one in the block that it stands for;
+    None for a matrix that is part of no loop.
+    """
+    for loop, iterations in _ITERATIONS.items():
+        for t, (_, matrices) in iterations.items():
+            for matrix, new in matrices.items():
+                if new is written:
+                    return Iteration(loop, t, matrix)
+    return None
 
 
 def without_loops(values: Sequence[Like]) -> tuple[Like, ...]:
     """The same values with loops written out; those without loops are made once."""
     new: dict[Value, Value] = {}
     given: Sequence[Value] = values
-    for v in after_inputs(given, _outside):
+    for v in after_inputs(given, outside):
         if v not in _WRITTEN:
             made = _written(v, new)
             if made is v:
@@ -46,10 +70,13 @@ def every_iteration(v: Like) -> list[Like]:
     return [cast(Like, carries[v.op.place]) for carries in _CARRIED[v.op.scan]]
 
 
-def _outside(v: Value) -> Sequence[Value]:
+def outside(v: Value) -> Sequence[Value]:
     """What a value reads, of a loop without its block."""
     op = v.op
-    return (*op.starts, *op.sequences, *op.constants) if isinstance(op, ops.Scan) else op.inputs
+    if not isinstance(op, ops.Scan):
+        return op.inputs
+    follows = () if op.follows is None else (op.follows,)
+    return (*op.starts, *op.sequences, *op.constants, *follows)
 
 
 def _written(v: Value, new: Mapping[Value, Value]) -> Value:
@@ -70,10 +97,14 @@ def _written_out(scan: Value, op: ops.Scan, new: Mapping[Value, Value]) -> tuple
     sequences, constants = ([new[v] for v in read] for read in (op.sequences, op.constants))
     rows: dict[int, Sequence[Value]] = {}
     carried = _CARRIED[scan] = []
+    before = {} if op.follows is None else _ITERATIONS[op.follows]
+    iterations = _ITERATIONS[scan] = {}
     for t in range(op.times)[:: -1 if op.reverse else 1]:
         entries = [cast(Any, s)[t] for s in sequences]
-        given = dict(zip(op.arguments, (*carries, *entries, *constants), strict=True))
-        made = without_loops(_iteration(op.results, given, scan))
+        known, matrices = before.get(t, ({}, {}))
+        known = known | dict(zip(op.arguments, (*carries, *entries, *constants), strict=True))
+        iterations[t] = known, matrices
+        made = without_loops(_iteration(op.results, known, matrices, scan))
         carries, rows[t] = list(made[:first]), made[first:]
         carried.append(carries)
     outputs = zip(*(rows[t] for t in sorted(rows)), strict=True)
@@ -81,12 +112,12 @@ def _written_out(scan: Value, op: ops.Scan, new: Mapping[Value, Value]) -> tuple
 
 
 def _iteration(
-    results: Sequence[Value], given: Mapping[Value, Value], scan: Value
+    results: Sequence[Value], new: dict[Value, Value], matrices: dict[Matrix, Matrix], scan: Value
 ) -> tuple[Value, ...]:
-    """The results of a block for these arguments, with new matrices, initial vectors and loops."""
-    new = dict(given)
-    matrices: dict[Matrix, Matrix] = {}
-    for v in ancestors(results):
+    """The results of a block, with new matrices, initial vectors and loops; `new` has those for
+    its arguments, and gets all others.
+    """
+    for v in after_inputs(results, lambda v: () if v in new else v.op.inputs):
         if v in new:
             continue
         op = reading(v.op, new)

@@ -1,7 +1,7 @@
 """A rule for each instruction: arrays of values with all coordinates in a last, hidden axis."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +9,14 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from limitlaw.core import instructions as core
+from limitlaw.core.analysis import Analysis
 from limitlaw.core.kinds import Coordinatewise, Linear, Number, Value
 from limitlaw.core.labelled import Labelled, elementwise, labelled, union
 from limitlaw.core.program import Output, Program
 from limitlaw.engines.dense.weights import DrawnWeights, Weights
 from limitlaw.engines.engine import Draw, Rules
+
+Remembered = tuple[tuple[Any, Any], ...]
 
 
 class DenseDraw(Draw):
@@ -22,6 +25,21 @@ class DenseDraw(Draw):
     def __init__(self, numbers: Mapping[Number, Any], width: int, weights: Weights):
         super().__init__(numbers)
         self.width, self.weights = width, weights
+        self.facts = Analysis(Program(()))  # of the program that is run
+
+    def run(self, program: Program) -> None:
+        """Evaluate the values of a program, one after the other."""
+        self.facts = Analysis(program)
+        super().run(program)
+
+    def remembered(self, values: Iterable[Value]) -> Remembered:
+        """What is known of some values; of loops also what their iterations keep."""
+        return tuple((self[v], self.kept.get(v)) for v in values)
+
+    def restore(self, values: Iterable[Value], known: Remembered) -> None:
+        """Know what was remembered of values."""
+        for v, (result, kept) in zip(values, known, strict=True):
+            self.results[v], self.kept[v] = result, kept
 
     def at(self, output: Output) -> Float[Array, "..."]:
         """The array of an output, laid out as the user wrote it."""
@@ -114,31 +132,42 @@ def _argument(draw: DenseDraw, value: Value, op: core.Argument) -> Labelled:
 
 def _scan(draw: DenseDraw, value: Value, op: core.Scan) -> list[Labelled]:
     """A loop as one compiled `lax.scan`: the coordinates of carries pass from iteration to
-    iteration, and each iteration draws its weights.
+    iteration, and each iteration draws its weights. What loops need that follow it is kept.
     """
-    body, weights = Program(op.block.results), draw.weights
+    weights, stage = draw.weights, draw.facts.stage(value)
     if not isinstance(weights, DrawnWeights):
         raise TypeError(
             "a loop draws its weights in every iteration: write its blocks out where weights are "
             "given"
         )
+    facts = draw.facts.of_iteration(value)
+    before = draw.facts.kept_before(value)
     constants = dict(zip(op.invariant, map(draw.__getitem__, op.constants), strict=True))
+    # matrices that are met again are drawn whole where that happens
+    again = facts.reused if op.follows is not None else Analysis.of_block(op.block).reused
 
-    def step(carries: list[Any], at: Any) -> tuple[list[Any], list[Any]]:
-        t, elements = at
-        inside = DenseDraw(draw.numbers, draw.width, weights.of_iteration(value, t))
+    def step(carries: list[Any], at: Any) -> tuple[list[Any], Any]:
+        t, elements, made = at
+        own = weights.of_iteration(value, t, again)
+        inside = DenseDraw(draw.numbers, draw.width, own)
+        inside.facts = facts
+        inside.restore(before, made)
         inside.results |= constants
         inside.results |= dict(zip(op.carried, _labelled(carries, op.carried), strict=True))
         inside.results |= dict(zip(op.elements, _labelled(elements, op.elements), strict=True))
-        inside.run(body)
-        return _arrays(inside, op.following, op.carried), _arrays(inside, op.outputs, op.outputs)
+        inside.evaluate_all(stage.values)
+        outputs = _arrays(inside, op.outputs, op.outputs)
+        kept = inside.remembered(stage.kept)
+        return _arrays(inside, op.following, op.carried), (outputs, kept)
 
     along = [
         draw[u].with_axes((op.axis, *v.axes)).array
         for u, v in zip(op.sequences, op.elements, strict=True)
     ]
-    starts, at = _arrays(draw, op.starts, op.carried), (jnp.arange(op.times), along)
-    last, outputs = lax.scan(step, starts, at, reverse=op.reverse)
+    first = op.first or value
+    at = jnp.arange(op.times), along, draw.kept[first] if before else ()
+    starts = _arrays(draw, op.starts, op.carried)
+    last, (outputs, draw.kept[first]) = lax.scan(step, starts, at, reverse=op.reverse)
     stacked = [Labelled(x, (op.axis, *y.axes)) for x, y in zip(outputs, op.outputs, strict=True)]
     return _labelled(last, op.carried) + stacked
 

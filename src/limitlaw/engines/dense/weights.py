@@ -11,7 +11,6 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import is_traced
-from limitlaw.core.analysis import Analysis
 from limitlaw.core.instructions import Initial, Scan
 from limitlaw.core.kinds import Family, Number, Value
 from limitlaw.core.labelled import finite_shape
@@ -51,7 +50,8 @@ def numbered(program: Program) -> dict[Leaf, int]:
     """
     leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
     leaves += program.families
-    leaves += [v for v in program.values if isinstance(v.instruction, Scan)]
+    scans = (v for v in program.values if isinstance(v.instruction, Scan))
+    leaves += [v for v in scans if v.instruction.first is None]  # others share its weights
     return {leaf: i for i, leaf in enumerate(leaves)}
 
 
@@ -98,13 +98,18 @@ class DrawnWeights:
         scale = self._numbers(family.std)[..., None] / math.sqrt(x.shape[-1])
         return scale * meeting.scatter(products)
 
-    def of_iteration(self, loop: Value, t: Int[Array, ""]) -> "DrawnWeights":
-        """The weights of iteration t of a loop: new in each, or the same if `shared`."""
+    def of_iteration(
+        self, loop: Value, t: Int[Array, ""], kept: frozenset[Family]
+    ) -> "DrawnWeights":
+        """The weights of iteration t of a loop, and of those that follow it: new in each, or the
+        same if the loop is `shared`.
+        """
+        loop = loop.instruction.first or loop  # type: ignore[attr-defined]
         op = loop.instruction
         assert isinstance(op, Scan)
         body = Program(op.block.results)
         key = jax.random.fold_in(self._key_of(loop), 0 if op.shared else t)
-        return DrawnWeights(key, self._width, numbered(body), Analysis(body).reused, self._given)
+        return DrawnWeights(key, self._width, numbered(body), kept, self._given)
 
     def _numbers(self, slot: Number) -> Float[Array, "..."]:
         return jnp.asarray(slot.array if self._given is None else self._given[slot])

@@ -16,6 +16,7 @@ from limitlaw.core.labelled import finite_shape, sizes
 from limitlaw.core.last_step import has_pole, last_step
 from limitlaw.core.program import Output, Program, without_numbers
 from limitlaw.core.space import Dim
+from limitlaw.core.unrolling import unrolled
 from limitlaw.engines import bounds, engine
 from limitlaw.engines.bounds import bounded
 from limitlaw.engines.compiled import Compiled
@@ -179,8 +180,13 @@ def _draws(
 
 
 def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """The same outputs, by a program that computes no more than they need."""
-    values = demanded([output.value for output in outputs])
+    """The same outputs, by a program that computes no more than they need; reverse loops inside
+    of loops are written out.
+    """
+    given = tuple(output.value for output in outputs)
+    if Analysis(Program(given)).has_reverse_loops_inside:
+        given = unrolled(given)
+    values = demanded(given)
     return tuple(
         Output(value, output.layout) for value, output in zip(values, outputs, strict=True)
     )
@@ -227,11 +233,8 @@ def least_width(outputs: tuple[Output, ...], reading: Reading) -> int | float:
     ∞ where vectors have all their n coordinates.
     """
     program = engine.program_of(outputs)
-    for part in (program, *program.every_block):
-        if any(
-            component.points and component.dim.wide
-            for component in Analysis(part).components.values()
-        ):
+    for part, _ in Analysis(program).parts():
+        if any(component.points and component.dim.wide for component in part.components.values()):
             return math.inf
     found: dict[Dim, int] = {}
 
@@ -287,11 +290,11 @@ def coordinates_held(program: Program, coordinates: Callable[[Dim], int]) -> int
     count as a few numbers a vector.
     """
     cost = 16
-    for part in (program, *program.every_block):
-        components = Analysis(part).components
+    for part, times in Analysis(program).parts():
+        components = part.components
         for value in part.values:
             if not isinstance(value.instruction, Rename):
                 points = value.dim is not None and components[value].points
                 each = coordinates(value.dim) if points and value.dim else 8
-                cost += math.prod(sizes(value.axes)) * each
+                cost += math.prod(sizes(value.axes)) * each * times
     return cost

@@ -1,13 +1,8 @@
 """A loop at finite width: what passes from iteration to iteration is the carries, vectors by their
-coordinates or their places in a frame.
-
-The axes of the frame before the loop stay, since what is outside has places on them. Of the rest
-only inner products matter, so that it may be turned: outputs of iterations have axes of their own,
-as many as there are vectors, and carries share what is left. Where a frame has all D axes nothing
-is turned.
+coordinates or their places in a frame; `passing.py` says how frames pass. Loops that follow go on
+with the draws of its iterations, of which it keeps what they need (`kept.py`).
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,83 +12,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from limitlaw.core.analysis import Analysis
+from limitlaw.core.analysis import Component
 from limitlaw.core.instructions import Scan
 from limitlaw.core.kinds import Value
 from limitlaw.core.labelled import Axes, Labelled, sizes
 from limitlaw.core.space import Dim
 from limitlaw.engines.frames.fresh import Form
+from limitlaw.engines.frames.kept import KeptState
+from limitlaw.engines.frames.passing import GrowingFrame, PassingFrame, Time, wider
 from limitlaw.engines.frames.spaces import Frame, Space
-from limitlaw.numerics.factors import gram, orthonormalise, pivoted_factor
-from limitlaw.numerics.random import Quasi
+from limitlaw.numerics.pooled import Pooled, pooled
+from limitlaw.numerics.random import Quasi, Source
 
 if TYPE_CHECKING:
     from limitlaw.engines.frames.draw import FramesDraw
 
 BatchArrays = list[Any]  # one array for each of several values
-Time = int | Int[Array, ""]
-
-
-@dataclasses.dataclass(frozen=True)
-class PassingFrame:
-    """How a frame passes through a loop: `old` axes that stay, `each` for the outputs of one of
-    `times` iterations, and `carried` ones.
-    """
-
-    frame: Frame
-    old: int
-    each: int
-    times: int
-    carried: int
-
-    @property
-    def r(self) -> int:
-        """All axes."""
-        return self.frame.D.axes(self._wanted)
-
-    @property
-    def _wanted(self) -> int:
-        return self.old + self.times * self.each + self.carried
-
-    def start(self, carries: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
-        """Places of carries before the loop."""
-        if self.r < self._wanted:
-            return _wider(carries, self.r)
-        known = _wider(carries[:, : self.old], self.r - self.carried)
-        return jnp.concatenate([known, self._fitted(carries[:, self.old :])], axis=-1)
-
-    def after(self, t: Time, vectors: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
-        """Places after iteration t, of its outputs and then of carries: outputs have the part L Q
-        on new axes Q, carries what they have along these, and the rest turned.
-        """
-        vectors = _wider(vectors, self.r)
-        if self.r < self._wanted:  # there is no other axis
-            return vectors
-        kept = self.r - self.carried
-        if not self.each:
-            known, rest = jnp.split(vectors, [kept], axis=-1)
-            return jnp.concatenate([known, self._fitted(rest)], axis=-1)
-        # what was drawn has places on the axes of later outputs, too: nothing else has, so far
-        free = jnp.arange(vectors.shape[-1]) >= self.old + t * self.each
-        rest = jnp.where(free, vectors, 0.0)
-        _, _, Q = orthonormalise(rest[: self.each], jnp.zeros((0, rest.shape[-1]), rest.dtype))
-        along = rest @ Q.T
-        known = jnp.where(free, 0.0, vectors)[:, :kept]
-        known = lax.dynamic_update_slice(known, along, (0, self.old + t * self.each))
-        left = self._fitted((rest - along @ Q)[self.each :])
-        return jnp.concatenate([known, jnp.pad(left, [(self.each, 0), (0, 0)])], axis=-1)
-
-    def _fitted(self, rest: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
-        """Vectors with the same inner products on as many axes as there are carries."""
-        if rest.shape[-1] > self.carried:
-            rest = pivoted_factor(gram(rest))
-        return _wider(rest, self.carried)
-
-
-def _wider(rows: Float[Array, "vectors r"], r: int) -> Float[Array, "vectors r2"]:
-    return jnp.pad(rows, [(0, 0), (0, max(0, r - rows.shape[-1]))])
 
 
 class FramesLoop:
@@ -103,24 +39,65 @@ class FramesLoop:
         if op.shared:
             raise TypeError("at finite width iterations with the same matrices are written out")
         self.draw, self.value, self.op = draw, value, op
-        self.facts = Analysis.of_block(op.block)
-        met = (*op.inputs, *draw.facts.readers[value])
+        self.first = op.first or value
+        same = draw.facts.loops[self.first]
+        self.facts, self.stage = draw.facts.of_iteration(value), draw.facts.stage(value)
+        self.made = draw.facts.kept_before(value)
+        self.keeps = value is not same[-1]
+        met = [u for v in same for u in (*v.inputs, *draw.facts.readers[v])]
         self.spaces = {v.dim: draw.space(v) for v in met if v.dim is not None}
+        block = self.facts.block
+        assert block is not None
+        self.passing: dict[Component, Dim] = {
+            self.facts.components[v]: v.dim
+            for v in (*block.arguments, *block.results)
+            if v in self.facts.components and v.dim is not None and v.dim in self.spaces
+        }
         self.constants = self._known(op.constants, op.invariant)
         along = zip(op.sequences, op.elements, strict=True)
         self.along = [self._array(u, (op.axis, *v.axes)) for u, v in along]
+        self.starts = self._known(op.starts, op.carried)
+        self.before = draw.kept.get(self.first)
+        frames = [space for space in self.spaces.values() if isinstance(space, Frame)]
+        self.grows = len(same) > 1 or any(frame.taken is not None for frame in frames)
+        # the numbers of an iteration are made at once where it takes long to compile
+        pools = type(draw.source) if isinstance(draw.source, Pooled) else Pooled
+        self.pools = pools if self.grows or isinstance(draw.source, Pooled) else None
         self.turned = {
-            dim: PassingFrame(
-                space, space.r, _count(op.outputs, dim), op.times, _count(op.carried, dim)
-            )
+            dim: self._passing(dim, space)
             for dim, space in self.spaces.items()
             if isinstance(space, Frame)
         }
-        self.starts = self._known(op.starts, op.carried)
+        if self.grows:
+            self.turned = self._growing(self.turned)
 
-    def _passing(self, dim: Dim, frame: Frame) -> PassingFrame:
+    def _passing(self, dim: Dim, frame: Frame) -> PassingFrame | GrowingFrame:
         each, carried = (_count(values, dim) for values in (self.op.outputs, self.op.carried))
         return PassingFrame(frame, frame.r, each, self.op.times, carried)
+
+    def _growing(
+        self, frames: Mapping[Dim, PassingFrame | GrowingFrame]
+    ) -> dict[Dim, PassingFrame | GrowingFrame]:
+        """Frames that grow by as many axes as an iteration draws, which one shows."""
+        found: dict[Dim, int] = {}
+
+        def iteration() -> None:
+            t = self.op.order[0]
+            spaces = self.spaces | {
+                dim: turned.frame.carried(turned.old) for dim, turned in frames.items()
+            }
+            made = jax.tree.map(lambda x: x[t], self.before)
+            self.within(self.starts, t, self.entries(t), spaces, jax.random.key(0), made)
+            for dim, space in spaces.items():
+                if isinstance(space, Frame):
+                    found[dim] = space.r - frames[dim].old
+
+        jax.eval_shape(iteration)
+        times, reverse = self.op.times, self.op.reverse
+        return {
+            dim: GrowingFrame(turned.frame, turned.old, found[dim], times, reverse)
+            for dim, turned in frames.items()
+        }
 
     def _known(self, values: Iterable[Value], like: Iterable[Value]) -> BatchArrays:
         return [self._array(u, v.axes) for u, v in zip(values, like, strict=True)]
@@ -136,64 +113,93 @@ class FramesLoop:
     # --- one iteration ---------------------------------------------------------------------------
 
     def within(
-        self, carries: BatchArrays, t: Time, elements: BatchArrays, spaces: Mapping[Dim, Space]
+        self,
+        carries: BatchArrays,
+        t: Time,
+        elements: BatchArrays,
+        spaces: Mapping[Dim, Space],
+        source: Source,
+        made: KeptState | None,
     ) -> "FramesDraw":
-        """Iteration t, from these carries on."""
-        draw, block = self.draw, self.op.block
-        key = draw.key(self.value)
-        key = key if isinstance(key, Quasi) else jax.random.fold_in(key, t)
-        inside = draw.frames_of_block(self.facts, key)
+        """Iteration t, from these carries on, and from what loops `made` that it follows."""
+        inside = self.draw.frames_of_block(self.facts, source)
+        inside.spaces |= {component: spaces[dim] for component, dim in self.passing.items()}
+        if made is not None:
+            made.restore(inside, self.made)
         arrays = (*carries, *elements, *self.constants)
-        for v, array in zip(block.arguments, arrays, strict=True):
+        for v, array in zip(self.op.block.arguments, arrays, strict=True):
             known = Labelled(array, v.axes)
             inside.results[v] = Form(known, None) if v.is_vector else known
-        for v in (*block.arguments, *block.results):
-            if v in self.facts.components and v.dim is not None and v.dim in spaces:
-                inside.spaces[self.facts.components[v]] = spaces[v.dim]
-        inside.run(self.facts.program)
+        inside.evaluate_all(self.stage.values)
         return inside
 
-    def step(self, carries: BatchArrays, at: Any) -> tuple[BatchArrays, Any]:
-        """Carries after an iteration, its outputs, and what is read off it."""
-        t, elements = at
+    def step(self, source: Source, carries: BatchArrays, at: Any) -> tuple[BatchArrays, Any]:
+        """Carries after an iteration, its outputs, what is read off it, and what is kept of it."""
+        t, elements, made = at
         op, first = self.op, len(self.op.starts)
-        frames = {dim: turned.frame.carried(turned.r) for dim, turned in self.turned.items()}
-        inside = self.within(carries, t, elements, {**self.spaces, **frames})
-        results = [inside.settled(y) if y.is_vector else inside[y] for y in op.block.results]
-        like = (*op.carried, *op.outputs)
-        made = [x.with_axes(v.axes).array for x, v in zip(results, like, strict=True)]
-        dims = [v.dim for v in like]
-        for dim, turned in self.turned.items():
-            own = [i for i, other in enumerate(dims) if other == dim]
-            own = [i for i in own if i >= first] + [i for i in own if i < first]
-            for i, array in _turned(made, own, functools.partial(turned.after, t)):
-                made[i] = array
-        return made[:first], (made[first:], self.draw.read_iteration(inside, self.value))
+
+        def iteration(source: Source) -> tuple[BatchArrays, Any]:
+            frames = {dim: turned.inside(t) for dim, turned in self.turned.items()}
+            inside = self.within(carries, t, elements, {**self.spaces, **frames}, source, made)
+            results = [inside.settled(y) if y.is_vector else inside[y] for y in op.block.results]
+            like = (*op.carried, *op.outputs)
+            found = [x.with_axes(v.axes).array for x, v in zip(results, like, strict=True)]
+            dims = [v.dim for v in like]
+            for dim, turned in self.turned.items():
+                own = [i for i, other in enumerate(dims) if other == dim]
+                own = [i for i in own if i >= first] + [i for i in own if i < first]
+                for i, array in _turned(found, own, functools.partial(turned.after, t)):
+                    found[i] = array
+            read = self.draw.read_iteration(inside, self.value, self.stage.values)
+            return found[:first], (found[first:], read, self._kept(inside, t))
+
+        if isinstance(source, Quasi) or self.pools is None:
+            return iteration(source)
+        return iteration(pooled(self.pools, source, iteration))
+
+    def _kept(self, inside: "FramesDraw", t: Time) -> KeptState | None:
+        if not self.keeps:
+            return None
+
+        def placed(component: Component, w: Float[Array, "*batch r"]) -> Float[Array, "*batch r2"]:
+            turned = self.turned.get(self.passing.get(component))  # type: ignore[arg-type]
+            return turned.after(t, w) if isinstance(turned, GrowingFrame) else w
+
+        own = [c for c in inside.spaces if c not in self.passing]
+        return KeptState.of(inside, self.stage.kept, own, placed)
 
     # --- all iterations --------------------------------------------------------------------------
 
     def followed(self, count: int) -> tuple[BatchArrays, BatchArrays, Any]:
         """Carries after so many iterations, their outputs, and what is read off them.
 
-        A `Quasi` hands out its numbers in order, so that its iterations are written out.
+        A `Quasi` that is not made at once hands out its numbers in order, so that its iterations
+        are written out.
         """
-        op, carries = self.op, list(self.starts)
+        op, carries, source = self.op, list(self.starts), self.draw.key(self.value)
         for dim, turned in self.turned.items():
             own = [i for i, v in enumerate(op.carried) if v.dim == dim]
             for i, array in _turned(carries, own, turned.start):
                 carries[i] = array
-        if not isinstance(self.draw.source, Quasi):
+        if not isinstance(source, Quasi) or isinstance(source, Pooled):
+            key = source.fresh_key() if isinstance(source, Quasi) else source
+
+            def step(carries: BatchArrays, at: Any) -> tuple[BatchArrays, Any]:
+                return self.step(jax.random.fold_in(key, at[0]), carries, at)
+
             order = slice(op.times - count, None) if op.reverse else slice(count)
-            at = jnp.arange(op.times)[order], [x[order] for x in self.along]
-            carries, (outputs, read) = lax.scan(self.step, carries, at, reverse=op.reverse)
+            at = jnp.arange(op.times)[order], [x[order] for x in self.along], self.before
+            carries, (outputs, read, kept) = lax.scan(step, carries, at, reverse=op.reverse)
         else:
             found = {}
             for t in op.order[:count]:
-                carries, found[t] = self.step(carries, (t, self.entries(t)))
+                at = t, self.entries(t), jax.tree.map(lambda x, t=t: x[t], self.before)
+                carries, found[t] = self.step(source, carries, at)
             rows = [found[t] for t in sorted(found)]
-            outputs, read = jax.tree.map(lambda *parts: jnp.stack(parts), *rows)
+            outputs, read, kept = jax.tree.map(lambda *parts: jnp.stack(parts), *rows)
         for turned in self.turned.values():
-            turned.frame.r = turned.r
+            turned.frame.r, turned.frame.taken = turned.r, turned.taken()
+        self.draw.kept[self.first] = kept
         return carries, outputs, read
 
 
@@ -207,7 +213,7 @@ def _turned(
     if not own:
         return
     r = max(shape[-1] for shape in shapes)
-    rows = f(jnp.concatenate([_wider(arrays[i].reshape(-1, arrays[i].shape[-1]), r) for i in own]))
+    rows = f(jnp.concatenate([wider(arrays[i].reshape(-1, arrays[i].shape[-1]), r) for i in own]))
     ends = np.cumsum([math.prod(shape[:-1]) for shape in shapes])
     for i, shape, part in zip(own, shapes, jnp.split(rows, ends[:-1]), strict=True):
         yield i, part.reshape(*shape[:-1], rows.shape[-1])
@@ -218,10 +224,11 @@ def scanned(draw: "FramesDraw", value: Value, op: Scan) -> list[Form | Labelled]
     of which a fresh part may be left.
     """
     loop = FramesLoop(draw, value, op)
-    if not op.outputs and draw.reader is None:
-        t = op.order[-1]
+    if not op.outputs and draw.reader is None and not loop.grows:
+        t, source = op.order[-1], draw.key(value)
         carries = loop.followed(op.times - 1)[0] if op.times > 1 else loop.starts
-        inside = loop.within(carries, t, loop.entries(t), loop.spaces)
+        source = source if isinstance(source, Quasi) else jax.random.fold_in(source, t)
+        inside = loop.within(carries, t, loop.entries(t), loop.spaces, source, None)
         return [inside[y] for y in op.following]
     carries, outputs, read = loop.followed(op.times)
     draw.keep_read(value, read)

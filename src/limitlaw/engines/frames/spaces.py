@@ -13,7 +13,6 @@ from jaxtyping import Array, Float
 
 from limitlaw.core.labelled import Labelled
 from limitlaw.engines.frames.fresh import Dimension, Fresh, apply_roots
-from limitlaw.numerics.factors import gram, pivoted_factor
 from limitlaw.numerics.gaussian_vectors import bartlett
 from limitlaw.numerics.random import Source, normal, split
 
@@ -23,7 +22,8 @@ class Frame:
     arrays may be shorter, with zeros understood.
 
     The first axes are reserved for the vector **1** and for the observed coordinates e_1,
-    …, e_k, where needed.
+    …, e_k, where needed. `taken`: which of the axes are taken, where that is known only to what is
+    compiled; no vector has components along others.
     """
 
     def __init__(self, D: Dimension, has_one: bool, observed: int):
@@ -32,6 +32,7 @@ class Frame:
         self.one = reserved[0] if has_one else None
         self.axes_of_coordinates = reserved[1:] if has_one else reserved
         self.r = reserved.shape[1] if len(reserved) else 0
+        self.taken: Float[Array, " r"] | None = None
 
     def draw(self, key: Source, fresh: Fresh) -> Labelled:
         """A block of Gaussian vectors: normals on the old axes, a Bartlett factor on new ones."""
@@ -40,25 +41,19 @@ class Frame:
         N = projections(old, (dense.roots, self.r), self.D)
         T = bartlett_below(new, dense.roots, self.r, self.D)
         self.r += T.shape[-1]
+        if self.taken is not None:
+            # χ²_{D−i} of the complement of those that are taken: the others are part of it
+            free = jnp.sum(((1 - self.taken) * N) ** 2, axis=-1)
+            lengths = jnp.sqrt(jnp.diagonal(T) ** 2 + free[: T.shape[-1]])
+            T, N = jnp.tril(T, -1) + jnp.diag(lengths), self.taken * N
+            self.taken = jnp.pad(self.taken, (0, T.shape[-1]), constant_values=1.0)
         return dense.c.mapped(lambda c: c @ jnp.concatenate([N, T], axis=-1))
 
-    def carried(self, r: int) -> "Frame":
-        """The same frame with r axes taken: what a turn of a loop starts from."""
+    def carried(self, r: int, taken: Float[Array, " r"] | None = None) -> "Frame":
+        """The same frame with r axes: what an iteration of a loop starts from."""
         frame = copy.copy(self)
-        frame.r = r
+        frame.r, frame.taken = r, taken
         return frame
-
-    def turned(self, w: Float[Array, "vectors r"], old: int, r: int) -> Float[Array, "vectors r2"]:
-        """Vectors in a frame of r axes, of which the first `old` stay:
-        given their Gram, the others may be turned.
-        """
-        w = jnp.pad(w, [(0, 0), (0, max(0, old - w.shape[-1]))])
-        rest = w[:, old:]
-        if rest.shape[-1] > r - old:
-            rest = pivoted_factor(gram(rest))[:, : r - old]
-        return jnp.concatenate(
-            [w[:, :old], jnp.pad(rest, [(0, 0), (0, r - old - rest.shape[-1])])], axis=-1
-        )
 
     def ones(self) -> Float[Array, " r"]:
         """The vector **1**, of unit length after division by √D."""

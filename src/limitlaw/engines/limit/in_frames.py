@@ -236,7 +236,7 @@ class InFrames:
     def _most(self) -> int:
         """The vectors of the largest batch that needs coordinates; 0 if there is none."""
         program = engine.program_of(demanded_outputs(self.outputs))
-        found = Analysis(program).components.items()
+        found = (item for part, _ in Analysis(program).parts() for item in part.components.items())
         batches = (math.prod(sizes(v.axes)) for v, c in found if c.points and c.dim.wide)
         return max(batches, default=0)
 
