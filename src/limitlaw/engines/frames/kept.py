@@ -85,7 +85,7 @@ class KeptState:
         for v, known in zip(values, self.results, strict=True):
             inside.results[v] = Form(known, None) if v.is_vector else known
         for family, met in zip(self.families, self.met, strict=True):
-            std = jnp.asarray(inside.numbers[family.std], inside.dtype)
+            std = jnp.asarray(inside.numbers[family.std])
             ledger = inside.ledgers[family] = Ledger(family, std)
             ledger.met = {left: Met(*arrays) for left, arrays in met.items()}
         for v, r in self.axes:

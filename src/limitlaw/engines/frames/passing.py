@@ -119,19 +119,19 @@ class GrowingFrame:
         if self._is_full or not self.each:
             return self.frame.carried(self.r, self.frame.taken)
         new = jnp.arange(self.times * self.each) < self._start(t) - self.old
-        taken = jnp.concatenate([self._before, new.astype(self.frame.dtype)])
+        taken = jnp.concatenate([self._before, new.astype(float)])
         return self.frame.carried(self.r, taken)
 
     def taken(self) -> Float[Array, " r"] | None:
         """The axes that are taken after the loop."""
         if self._is_full or self.frame.taken is None:
             return None
-        return jnp.concatenate([self._before, jnp.ones(self.times * self.each, self.frame.dtype)])
+        return jnp.concatenate([self._before, jnp.ones(self.times * self.each)])
 
     @property
     def _before(self) -> Float[Array, " old"]:
         taken = self.frame.taken
-        return jnp.ones(self.old, self.frame.dtype) if taken is None else taken
+        return jnp.ones(self.old) if taken is None else taken
 
     def _start(self, t: Time) -> Time:
         """The place of the first axis of iteration t."""
