@@ -193,10 +193,8 @@ def test_law_of_one_layer(width: int) -> None:
 
 def equations(depth: int) -> int:
     """What is compiled for the gradient of a network with so many blocks."""
-    x = tokens(2)
-    y = ll.repeat(lambda x: ll.nn.block(x, 1, head_dim=2), x, depth)
-    f = readout(y)
-    asked = demanded_outputs(outputs((*statistics(f, [x]), ll.ntk(f)))[0])
+    block = lambda x: x + ll.Matrix() @ ll.layernorm(ll.Matrix(rows=3) @ x)
+    asked = demanded_outputs(outputs(ll.ntk(readout(ll.repeat(block, tokens(2), depth))))[0])
     plain = without_numbers(asked)
     arrays = program_of(asked).arrays
     run = lambda numbers, key: one_draw(plain, numbers, 4096, Samples(), key)

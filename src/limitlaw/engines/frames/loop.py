@@ -59,10 +59,10 @@ class FramesLoop:
         self.starts = self._known(op.starts, op.carried)
         self.before = draw.kept.get(self.first)
         frames = [space for space in self.spaces.values() if isinstance(space, Frame)]
-        self.grows = len(same) > 1 or any(frame.taken is not None for frame in frames)
+        self.grows = self.keeps or any(frame.taken is not None for frame in frames)
         # the numbers of an iteration are made at once where it takes long to compile
         pools = type(draw.source) if isinstance(draw.source, Pooled) else Pooled
-        self.pools = pools if self.grows or isinstance(draw.source, Pooled) else None
+        self.pools = pools if len(same) > 1 or isinstance(draw.source, Pooled) else None
         self.turned = {
             dim: self._passing(dim, space)
             for dim, space in self.spaces.items()
@@ -84,7 +84,8 @@ class FramesLoop:
         def iteration() -> None:
             t = self.op.order[0]
             spaces = self.spaces | {
-                dim: turned.frame.carried(turned.old) for dim, turned in frames.items()
+                dim: turned.frame.carried(turned.old, jnp.ones(turned.old))
+                for dim, turned in frames.items()
             }
             made = jax.tree.map(lambda x: x[t], self.before)
             self.within(self.starts, t, self.entries(t), spaces, jax.random.key(0), made)
@@ -224,7 +225,7 @@ def scanned(draw: "FramesDraw", value: Value, op: Scan) -> list[Form | Labelled]
     of which a fresh part may be left.
     """
     loop = FramesLoop(draw, value, op)
-    if not op.outputs and draw.reader is None and not loop.grows:
+    if not op.outputs and draw.reader is None and loop.pools is None and not loop.grows:
         t, source = op.order[-1], draw.key(value)
         carries = loop.followed(op.times - 1)[0] if op.times > 1 else loop.starts
         source = source if isinstance(source, Quasi) else jax.random.fold_in(source, t)
