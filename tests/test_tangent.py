@@ -88,10 +88,11 @@ def test_the_output_has_the_law_of_the_layer() -> None:
 
 
 def test_no_scores_no_training_of_them() -> None:
+    """Θ^V has no spread, but for what is of order n^{-1/2} in frames at n = 2⁴⁴."""
     law = ll.attention_ntk(np.eye(3), 2, q_std=0.0, samples=10)
     assert float(law.q.mean()[0, 0]) == float(law.k.mean()[0, 0]) == 0
-    np.testing.assert_allclose(law.draws.v, 1.0, rtol=1e-12)  # tr(A Aᵀ) = 3·(1/3)
-    np.testing.assert_allclose(law.draws.v + law.draws.o, 2.0, rtol=1e-12)
+    np.testing.assert_allclose(law.draws.v, 1.0, rtol=2e-5)  # tr(A Aᵀ) = 3·(1/3)
+    np.testing.assert_allclose(law.draws.v + law.draws.o, 2.0, rtol=2e-5)
 
 
 def test_draw_i_depends_only_on_the_key_and_i() -> None:

@@ -1,4 +1,6 @@
-"""The dense engine with drawn matrices W, plus σ/√cols w for given w: what JAX differentiates."""
+"""The dense engine with drawn matrices W, plus σ/√cols w for given w, and initial vectors plus w:
+what JAX differentiates.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,6 +10,7 @@ import jax.numpy as jnp
 
 import limitlaw as ll
 from limitlaw.core.analysis import Analysis
+from limitlaw.core.instructions import Initial
 from limitlaw.core.program import Program
 from limitlaw.engines.dense.rules import DenseDraw
 from limitlaw.engines.dense.weights import DrawnWeights, Weights, numbered
@@ -28,14 +31,14 @@ class Moved(Weights):
         return self.drawn.multiply(family, x, transposed) + (W @ x[..., None])[..., 0]
 
     def initial(self, value: Any) -> Any:
-        return self.drawn.initial(value)
+        return self.drawn.initial(value) + self.w.get(value, 0.0)
 
 
 def moved(
-    values: Sequence[ll.Wide | ll.Scalars], width: int
+    values: Sequence[ll.Wide | ll.Scalars], width: int, vectors: bool = False
 ) -> tuple[dict[Any, Any], Callable[[list[Any]], list[Any]]]:
-    """w = 0 for each family of a program, and the values, all coordinates, as a function of the
-    w of all families.
+    """w = 0 for each family of a program, and each batch of initial `vectors`, and the values, all
+    coordinates, as a function of these w.
     """
     outputs = [y.core for y in values]
     program = Program(tuple(y.value for y in outputs))
@@ -46,11 +49,15 @@ def moved(
     w = {
         W: jnp.zeros((*(a.size if a else 1 for a in W.layout), W.rows.at(width), W.cols.at(width)))
         for W in program.families
+    } | {
+        v: jnp.zeros_like(weights.initial(v))
+        for v in program.values
+        if vectors and isinstance(v.instruction, Initial)
     }
 
     def run(arrays: list[Any]) -> list[Any]:
-        w = dict(zip(program.families, arrays, strict=True))
-        draw = DenseDraw(given, width, Moved(weights, w, given, width))
+        moved = Moved(weights, dict(zip(w, arrays, strict=True)), given, width)
+        draw = DenseDraw(given, width, moved)
         draw.run(program)
         return [draw.at(y) for y in outputs]
 

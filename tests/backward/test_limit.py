@@ -1,7 +1,10 @@
 """Gradients and tangent kernels as n → ∞, against closed forms and numbers from outside."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import limitlaw as ll
 
@@ -15,10 +18,10 @@ def readout(y: ll.Wide) -> ll.Scalars:
 
 def relu_moments(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E φφ and E φ'φ' (Cho and Saul 2009)."""
-    sd = np.sqrt(np.diag(K))
-    c = np.clip(K / np.outer(sd, sd), -1, 1)
-    angle = np.pi - np.arccos(c)
-    return np.outer(sd, sd) * (np.sqrt(1 - c**2) + angle * c) / (2 * np.pi), angle / (2 * np.pi)
+    k = np.diag(K)
+    root = np.sqrt(np.maximum(np.outer(k, k) - K**2, 0))
+    angle = np.pi - np.arctan2(root, K)
+    return (root + angle * K) / (2 * np.pi), angle / (2 * np.pi)
 
 
 def erf_moments(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -28,20 +31,128 @@ def erf_moments(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return E, 4 / np.pi / np.sqrt(np.outer(d, d) - 4 * K**2)
 
 
-@pytest.mark.parametrize(("name", "moments"), [("relu", relu_moments), ("erf", erf_moments)])
-def test_mlp(name, moments) -> None:
-    """Θ ← σ²(Θ E φ'φ' + E φφ) (Jacot, Gabriel and Hongler 2018), the readout fixed."""
+def gelu_moments(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By Gauss–Hermite quadrature, of a function that is analytic and grows slowly."""
+    x, w = np.polynomial.hermite_e.hermegauss(120)
+    w = w / w.sum()
+    found = np.zeros((2, *K.shape))
+    for i, j in np.ndindex(*K.shape):
+        u = np.sqrt(K[i, i]) * x[:, None]
+        mean = K[i, j] / K[i, i] * u
+        v = mean + np.sqrt(max(K[j, j] - K[i, j] ** 2 / K[i, i], 0)) * x
+        for k, phi in enumerate((gelu, gelu_slope)):
+            found[k, i, j] = w @ (phi(u) * phi(v)) @ w
+    return found[0], found[1]
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return x * ndtr(x)
+
+
+def gelu_slope(x: np.ndarray) -> np.ndarray:
+    return ndtr(x) + x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+
+
+MOMENTS = {"relu": relu_moments, "erf": erf_moments, "gelu": gelu_moments}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_mlp(name: str) -> None:
+    """Θ ← σ²Θ E φ'φ' + σ² E φφ + σ_b² (Jacot, Gabriel and Hongler 2018), the readout fixed."""
     y = ll.mlp(ll.data(X), (ll.n, 2 * ll.n), getattr(ll, name), std=STD, bias_std=BIAS)
-    K = STD**2 * X @ X.T / X.shape[1]
-    theta = K
+    theta = K = STD**2 * X @ X.T / X.shape[1] + BIAS**2
     for _ in range(2):
-        E, slopes = moments(K + BIAS**2)
-        K = STD**2 * E
+        E, slopes = MOMENTS[name](K)
+        K = STD**2 * E + BIAS**2
         theta = K + STD**2 * slopes * theta
-    law = ll.limit(ll.ntk(readout(y)))
-    np.testing.assert_allclose(law.mean(), theta, rtol=1e-7 if name == "relu" else 1e-10)
+    program = ll.ntk(readout(y))
+    found = ll.kernel(program)
+    np.testing.assert_allclose(found, theta, rtol=1e-10)
+    assert not isinstance(found, ll.KernelMatrix)  # a closed form
+    law = ll.limit(program)
+    np.testing.assert_allclose(law.mean(), found, rtol=1e-14)
     assert law.std().max() == 0
-    assert law.kind == "quadrature"
+    assert law.kind == "exact"
+
+
+def test_a_kernel_with_an_error() -> None:
+    """Of a function without closed forms; derivatives of numbers on the way are not lost."""
+    y = ll.mlp(ll.data(X), phi=lambda z: jnp.exp(-(z**2)))
+    found = ll.kernel(ll.ntk(readout(y)))
+    assert isinstance(found, ll.KernelMatrix)
+    K = X @ X.T / 3
+    k, c = np.diag(K), K
+    det = (1 + 2 * k[:, None]) * (1 + 2 * k) - 4 * c**2
+    theta = det**-0.5 + 4 * c * det**-1.5 * K  # E φφ, and its derivative in c, 4 c det^{-3/2}
+    np.testing.assert_allclose(found.value, theta, rtol=1e-9)
+
+
+def test_compiled_once() -> None:
+    """Inside of `jit` it is one compiled function of the inputs, differentiable in them."""
+
+    def theta(X: jax.Array) -> jax.Array:
+        return ll.kernel(ll.ntk(readout(ll.mlp(ll.data(X)))))
+
+    np.testing.assert_allclose(jax.jit(theta)(X), theta(X), rtol=1e-13)
+    h = 1e-5
+    slope = jax.grad(lambda a: theta(X * a)[0, 1])(1.0)
+    by_hand = (theta(X * (1 + h)) - theta(X * (1 - h)))[0, 1] / (2 * h)
+    np.testing.assert_allclose(slope, by_hand, rtol=1e-8)
+
+
+def test_convolution() -> None:
+    """Two layers, circular, and the average over positions: Θ of all pairs of positions."""
+    x = np.random.default_rng(0).normal(size=(2, 4, 3))
+    y = ll.conv1d(ll.data(x), 3, STD, BIAS, padding="circular")
+    y = ll.conv1d(ll.erf(y), 3, STD, BIAS, padding="circular")
+    found = ll.kernel(ll.ntk(readout(y.mean(axis=-1))))
+
+    def windows(K: np.ndarray) -> np.ndarray:
+        K = K.reshape(2, 4, 2, 4)
+        return STD**2 / 3 * sum(np.roll(K, (d, d), (1, 3)) for d in (-1, 0, 1)).reshape(8, 8)
+
+    flat = x.reshape(8, 3)
+    theta = K = windows(flat @ flat.T / 3) + BIAS**2
+    E, slopes = erf_moments(K)
+    theta = windows(E) + BIAS**2 + windows(theta * slopes)
+    np.testing.assert_allclose(found, theta.reshape(2, 4, 2, 4).mean(axis=(1, 3)), rtol=1e-10)
+
+
+def test_recurrent() -> None:
+    """The same matrices at each of three steps: Θ of all pairs of steps."""
+    x = np.random.default_rng(1).normal(size=(2, 3, 4))
+    h = ll.rnn(ll.data(x), ll.erf, STD, 0.7, BIAS)
+    found = ll.kernel(ll.ntk(readout(h[:, -1])))
+
+    def next_step(K: np.ndarray) -> np.ndarray:
+        moved = np.zeros((2, 3, 2, 3))
+        moved[:, 1:, :, 1:] = K.reshape(2, 3, 2, 3)[:, :-1, :, :-1]
+        return STD**2 * moved.reshape(6, 6)
+
+    flat = x.reshape(6, 4)
+    given = 0.49 * flat @ flat.T / 4 + BIAS**2
+    K, theta = given, np.zeros((6, 6))
+    for _ in range(3):
+        K = given + next_step(erf_moments(K)[0])
+    slopes = erf_moments(K)[1]
+    for _ in range(3):
+        theta = K + next_step(theta * slopes)
+    theta = (theta * slopes).reshape(2, 3, 2, 3)[:, -1, :, -1]
+    np.testing.assert_allclose(found, theta, rtol=1e-10)
+
+
+@pytest.mark.usefixtures("as_user")
+def test_scores_under_one_over_n() -> None:
+    """They are deterministic, and train nothing: Θ = Θ^V + Θ^O; with a tied query and key, and no
+    output matrix, Θ^V alone.
+    """
+    K = np.array([[1, 0.5, 0.2], [0.5, 2, 0.1], [0.2, 0.1, 1.0]])
+    x, W = ll.initial((3,), cov=K), ll.Matrix()
+    y = ll.attention(x, 2, scaling="linear", q_std=2.0, v_std=1.3)
+    np.testing.assert_allclose(ll.kernel(ll.ntk(readout(y)[0])), 2 * 1.69 * K.mean(), rtol=1e-12)
+    y = ll.softmax(ll.dot(W @ x, W @ x, "linear")) @ (ll.Matrix() @ x)
+    A = np.exp(K[0]) / np.exp(K[0]).sum()
+    np.testing.assert_allclose(ll.kernel(ll.ntk(readout(y)[0])), A @ K @ A, rtol=1e-12)
 
 
 def test_tied_layers() -> None:

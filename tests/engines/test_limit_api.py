@@ -126,8 +126,6 @@ def test_errors() -> None:
         ll.limit(np.eye(3))
     with pytest.raises(ValueError, match="samples must be a positive integer, got 0"):
         ll.limit(X, samples=0)
-    with pytest.raises(TypeError, match="kernel needs vectors"):
-        ll.kernel(ll.average(X))
     with pytest.raises(TypeError, match="average_law needs vectors"):
         ll.average_law(ll.Matrix(rows=5) @ X, jnp.tanh)
     with pytest.raises(ValueError, match="would take"):

@@ -30,7 +30,7 @@ from limitlaw.language.values import (
     transposed_matmul,
     whole,
 )
-from limitlaw.phi import Nonlinearity
+from limitlaw.phi.slopes import Slope, slope_of
 
 # (the value, its operation, its backward) → what is added to the backward of what it reads
 Added = Iterator[tuple[Value, Any]]
@@ -87,7 +87,7 @@ def _map(y: Wide, op: ops.Map, b: Wide) -> Added:
         if isinstance(argument, Wide):
             yield argument, _times_slope(op, i, b)
         elif not isinstance(argument.op, ops.Constant):
-            yield argument, _by_entry(b, coordinatewise(partial(op.phi, i), *op.args))
+            yield argument, _by_entry(b, coordinatewise(slope_of(op.phi, i), *op.args))
 
 
 def _times_slope(op: ops.Map, i: int, b: Wide) -> Wide:
@@ -97,7 +97,7 @@ def _times_slope(op: ops.Map, i: int, b: Wide) -> Wide:
     if op.phi == phi.multiply:
         other: Any = op.args[1 - i]
         return b * other
-    return b * coordinatewise(partial(op.phi, i), *op.args)
+    return b * coordinatewise(slope_of(op.phi, i), *op.args)
 
 
 def _dot(y: Scalars, op: ops.Dot, b: Scalars) -> Added:
@@ -167,24 +167,6 @@ KNOWN: Mapping[Any, Callable[[Any, int, Scalars], Scalars]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Slope:
-    """∂f/∂x_i of a function that acts entry by entry."""
-
-    f: Callable[..., Any]
-    place: int
-
-    def __call__(self, *arrays: Any) -> Any:
-        arrays = tuple(jnp.asarray(a, float) for a in arrays)
-        shape = jnp.broadcast_shapes(*(a.shape for a in arrays))
-        x = jnp.broadcast_to(arrays[self.place], shape)
-
-        def along(x: Any) -> Any:
-            return self.f(*arrays[: self.place], x, *arrays[self.place + 1 :])
-
-        return jax.jvp(along, (x,), (jnp.ones_like(x),))[1]
-
-
-@dataclasses.dataclass(frozen=True)
 class Pulled:
     """(x_1, …, b) ↦ Σ b ∂f/∂x_i of a function of whole arrays."""
 
@@ -194,24 +176,6 @@ class Pulled:
     def __call__(self, *arrays: Any) -> Any:
         *given, b = (jnp.asarray(a, float) for a in arrays)
         return jax.vjp(self.f, *given)[1](b)[self.place]
-
-
-def partial(function: Nonlinearity, i: int) -> Nonlinearity:
-    """∂φ/∂h_i as a nonlinearity. Where φ bends it jumps."""
-    name = f"{function.name}'" if i == 0 else f"∂{i}{function.name}"
-    kinks = function.kinks
-    if kinks is not None:
-        bends = (k for k in kinks if k.slope_jump)
-        kinks = tuple(dataclasses.replace(k, jump=k.slope_jump, slope_jump=0.0) for k in bends)
-    return Nonlinearity(
-        name,
-        Slope(function.function, i),
-        pseudo_lipschitz=False if kinks else None,
-        bounded=None,
-        kinks=kinks,
-        cuts=function.cuts,
-        oscillates=function.oscillates,
-    )
 
 
 # --- linear on batch axes ------------------------------------------------------------------------
@@ -280,6 +244,10 @@ def _unrolled(y: Value, op: ops.Unrolled, b: Any) -> Added:
     yield op.turns[-1], b
 
 
+def _trained(y: Wide, op: ops.Trained, b: Wide) -> Added:
+    yield op.w, b
+
+
 PULLBACKS: Mapping[type[Op], Pullback] = {
     ops.MatMul: _matmul,
     ops.Map: _map,
@@ -295,4 +263,5 @@ PULLBACKS: Mapping[type[Op], Pullback] = {
     ops.Reshape: _reshape,
     ops.Transpose: _transpose,
     ops.Unrolled: _unrolled,
+    ops.Trained: _trained,
 }

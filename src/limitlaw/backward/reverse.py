@@ -88,7 +88,11 @@ class CameBack:
     @property
     def products(self) -> list[tuple[Wide, Wide]]:
         """Every product with a matrix, and its backward vector."""
-        made = [v for v in after_inputs(self.found, outside) if isinstance(v.op, ops.MatMul)]
+        return self.made_with(is_product)
+
+    def made_with(self, kind: Wanted) -> list[tuple[Wide, Wide]]:
+        """Every value of some kind, and its backward vector."""
+        made = [v for v in after_inputs(self.found, outside) if kind(v)]
         return [(cast(Wide, v), self.found[v]) for v in made if v in self.found]
 
 

@@ -115,8 +115,9 @@ class Step:
         found = uses(products(_loss(loss, f)), {})
         one_of("optimizer", optimizer, OPTIMIZERS)
         sign = optimizer == "sign"
+        matrices = [each for each in found if isinstance(each, Matrix)]
         moves = {}
-        for matrix, (eta, rate) in _rates(lr, list(found), f, sign, parametrization).items():
+        for matrix, (eta, rate) in _rates(lr, matrices, f, sign, parametrization).items():
             met = [_signs(matrix, found[matrix])] if sign else found[matrix]
             moves[matrix] = Move(matrix, met, eta, rate, 0.0 if sign else -0.5)
         return cls(tuple(before), _moved(before, moves))
@@ -160,8 +161,8 @@ def _signs(matrix: Matrix, met: list[Use]) -> Use:
             "optimizer='sign' needs a matrix to meet one vector in f, as for one input of a "
             f"feed-forward network: the sign of a sum has full rank; {matrix!r} meets several"
         )
-    left, right = (coordinatewise(phi.sign, w) for w in (use.left, use.right))
-    return Use(left, right, 1)
+    left, right = (coordinatewise(phi.sign, w) for w in (use.left, use.right) if w is not None)
+    return dataclasses.replace(use, left=left, right=right)
 
 
 # --- learning rates ------------------------------------------------------------------------------
@@ -269,6 +270,7 @@ class Move:
         """−η_W rows^root cols Σ_r l_r ⟨k_r, x⟩ for each use, or what is so from the other side."""
         factor = self._factor(transposed)
         for use in self.uses:
+            assert use.right is not None  # that of a matrix
             met, made = (use.left, use.right) if transposed else (use.right, use.left)
             yield mix(factor * dot(x, met, "linear"), made)
 

@@ -1,10 +1,13 @@
 """Tangent kernels as programs: Θ(f, f') = Σ_w ∂f/∂w ∂f'/∂w over the parameters w of matrices
-W = σ w/√cols.
+W = σ w/√cols, of biases σ w, and of gains w of norms.
 
 For y = W x with backward b of y, ∂f/∂w = σ (b/√rows)(x/√cols)ᵀ summed over the vectors that W
 meets, so that
 
-    Θ^W = σ² Σ_{i,j} (b_i·b'_j/rows) (x_i·x'_j/cols).
+    Θ^W = σ² Σ_{i,j} (b_i·b'_j/rows) (x_i·x'_j/cols);
+
+for a bias y = x + σ w it is σ² Σ b_i·b'_j/rows, and for a gain y = w ∘ z it is
+Σ (b_i∘z_i)·(b'_j∘z'_j)/rows.
 """
 
 import dataclasses
@@ -13,16 +16,18 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from limitlaw.arguments import is_traced
 from limitlaw.backward.entries import entry_axis
-from limitlaw.backward.reverse import CameBack, came_back, is_product, reverses
-from limitlaw.backward.uses import Use, own_axes, uses
+from limitlaw.backward.reverse import CameBack, came_back, reverses
+from limitlaw.backward.uses import Parameter, Use, own_axes, parameter_of, uses
 from limitlaw.core.labelled import Axis
 from limitlaw.core.program import after_inputs
+from limitlaw.language import ops
 from limitlaw.language.functions import dot, stack
 from limitlaw.language.matrices import Matrix
-from limitlaw.language.ops import matrices_of
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars
@@ -30,15 +35,17 @@ from limitlaw.language.writing_out import Iteration, iteration_of, outside, with
 
 
 def ntk(
-    f: Scalars, f2: Scalars | None = None, wrt: Matrix | Iterable[Matrix] | None = None
+    f: Scalars, f2: Scalars | None = None, wrt: Parameter | Iterable[Parameter] | None = None
 ) -> Any:
     """The tangent kernel of f, or between f and f2: a number of the program, of which `limit` is
     the law as n → ∞, and `finite_samples` draws at width n without drawing a matrix.
 
     f is a number of a program or a batch (m,) of them, as of m inputs: the kernel then is (m, m'),
-    of all pairs. The parameters are the standard normal w of every matrix W = σ w/√cols, of those
-    in `wrt` where that is given: a matrix, or several, for each of which there is a kernel.
-    `parameters(f)` finds the matrices that layers make.
+    of all pairs. `kernel(ntk(f))` is an array where it is deterministic. The parameters are the
+    standard normal w of every matrix W = σ w/√cols and of every bias σ w of a layer
+    (`nn.with_bias`), and the gains of norms that have one (`layernorm(x, gain=True)`); or those in
+    `wrt`: a matrix, a vector, or several, for each of which there is a kernel. `parameters(f)`
+    finds all of them. Vectors that are initial or given otherwise are not trained.
 
     Examples:
         >>> import limitlaw as ll
@@ -54,43 +61,67 @@ def ntk(
             )
     second = f if f2 is None else f2
     if wrt is None:
-        matrices = matrices_of(ancestors([f, second]))
+        matrices = _parameters([f, second])
     else:
         matrices = _chosen(wrt, list(parameters(f, second).values()))
     if not matrices:
         raise ValueError("f must multiply by a matrix, of which there is a kernel: it has none")
-    places = {m: iteration_of(m) for m in matrices if wrt is not None}
+    chosen = [] if wrt is None else matrices
+    places = {m: iteration_of(m) for m in chosen if isinstance(m, Matrix)}
+    vectors = any(not isinstance(m, Matrix) for m in chosen)
     loops = set(after_inputs([f, second], outside))
-    if reverses([f, second]) or any(at and at.loop not in loops for at in places.values()):
+    if (
+        vectors
+        or reverses([f, second])
+        or any(at and at.loop not in loops for at in places.values())
+    ):
         f, second = without_loops([f, second])
         places = {}
     kernels = Kernels(f, None if f2 is None else second, each=wrt is not None)
     asked = [None] if wrt is None else [places.get(m) or m for m in matrices]
     found = tuple(kernels.of(at).reshape(*f.shape, *second.shape) for at in asked)
-    return found[0] if wrt is None or isinstance(wrt, Matrix) else found
+    return found[0] if wrt is None or isinstance(wrt, Parameter) else found
 
 
-def _chosen(wrt: object, known: list[Matrix]) -> list[Matrix]:
-    """The matrices that are asked for."""
-    chosen = [wrt] if isinstance(wrt, Matrix) else wrt
+def _chosen(wrt: object, known: list[Parameter]) -> list[Parameter]:
+    """The parameters that are asked for."""
+    chosen = [wrt] if isinstance(wrt, Parameter) else wrt
     if not isinstance(chosen, Iterable) or isinstance(chosen, str | Mapping):
-        raise TypeError(f"wrt must be a matrix, or a sequence of matrices, got {wrt!r}")
+        raise TypeError(
+            f"wrt must be a matrix, a bias or a gain, or a sequence of such, got {wrt!r}"
+        )
     chosen = list(chosen)
     for matrix in chosen:
         if matrix not in known:
-            raise ValueError(f"wrt must be matrices that f multiplies by, got {matrix!r}")
+            raise ValueError(
+                "wrt must be matrices that f multiplies by, or biases and gains of its layers, as "
+                f"parameters(f) finds them, got {matrix!r}"
+            )
     return chosen
 
 
-def parameters(*values: Scalars | Wide) -> dict[str, Matrix]:
-    """The matrices that a program multiplies by, under the names by which it is printed, loops
-    being written out.
+def parameters(*values: Scalars | Wide) -> dict[str, Parameter]:
+    """The matrices that a program multiplies by, then the biases of its layers and the gains of
+    its norms, under the names by which it is printed, loops being written out.
     """
     if not values or not all(isinstance(v, Scalars | Wide) for v in values):
         raise TypeError(f"parameters needs values of a program, got {values!r}")
     values = without_loops(values)
     name = values[0].names(*values[1:])
-    return {name(matrix): matrix for matrix in matrices_of(ancestors(values))}
+    found = _parameters(values)
+    return {name(parameter): parameter for parameter in found}
+
+
+def is_trained(v: Value) -> bool:
+    """Is it made with parameters?"""
+    return isinstance(v.op, ops.MatMul | ops.Trained)
+
+
+def _parameters(values: Sequence[Value]) -> list[Parameter]:
+    """All matrices, then all vectors, in order of first use."""
+    made = [v.op for v in ancestors(values) if is_trained(v)]
+    found = dict.fromkeys(map(parameter_of, made))
+    return sorted(found, key=lambda parameter: not isinstance(parameter, Matrix))
 
 
 # --- batches of numbers --------------------------------------------------------------------------
@@ -114,33 +145,35 @@ def parts(f: Scalars) -> list[Part]:
     (axis,) = f.core.layout
     names = None if axis is None else entry_axis(f.core.value, axis)
     if names is not None:
-        places = {v: _place(v, names) for v in ancestors([f]) if is_product(v)}
+        places = {v: _place(v, names) for v in ancestors([f]) if is_trained(v)}
         if all(at is not None for at in places.values()):
             return [Part(f.sum(), int(f.shape[0]), places)]
     return [Part(number, 1, {}) for number in f]
 
 
 def _place(v: Value, names: Mapping[Any, Axis | None]) -> int | None:
-    """The place of the axis of numbers in the shape of a product, unless each has its matrices."""
-    output = v.lowered
-    axis = names.get(output.value)
-    if axis is None or axis in output.value.instruction.family.axes:  # type: ignore[attr-defined]
-        return None
-    return output.layout.index(axis)
-
-
-def squared_norms(products: Iterable[tuple[Wide, Wide]]) -> dict[Matrix, Scalars]:
-    """Σ_w (∂f/∂w)² over the parameters of each matrix, by some products with it and their backward
-    vectors.
+    """The place of the axis of numbers in the shape of a value, unless each has its own
+    parameters.
     """
-    found = uses(products, {}).items()
-    return {matrix: _block(matrix, met, met, (1, 1)).reshape(()) for matrix, met in found}
+    assert isinstance(v.op, ops.MatMul | ops.Trained)
+    value, layout = v.lowered
+    axis = names.get(value)
+    at = None if axis is None else layout.index(axis)
+    return None if at in own_axes(parameter_of(v.op), v.ndim) else at
+
+
+def squared_norms(made: Iterable[tuple[Wide, Wide]]) -> dict[Parameter, Scalars]:
+    """Σ_w (∂f/∂w)² of each of the parameters, by some values that are made with them and their
+    backward vectors.
+    """
+    found = uses(made, {}).items()
+    return {each: _block(each, met, met, (1, 1)).reshape(()) for each, met in found}
 
 
 # --- kernels -------------------------------------------------------------------------------------
 
 # kernels between an earlier pass and one, by the number of the former and the matrix, or of all
-Blocks = dict[tuple[int, Matrix | None], Scalars]
+Blocks = dict[tuple[int, Parameter | None], Scalars]
 
 
 class Kernels:
@@ -159,7 +192,7 @@ class Kernels:
         self.inside: list[dict[Value, Blocks]] = []  # in loops, with an axis of iterations
         before: dict[Value, Value] = {}
         for part in self.passes:
-            asked: dict[Value, list[tuple[int, Matrix | None]]] = {}
+            asked: dict[Value, list[tuple[int, Parameter | None]]] = {}
 
             def read(loop: Value, came: CameBack, asked: Any = asked) -> Sequence[Scalars]:
                 earlier = [p.iterations.get(loop) for p in self.came]
@@ -167,20 +200,20 @@ class Kernels:
                 asked[loop] = list(blocks)
                 return list(blocks.values())
 
-            came = came_back(part.number, is_product, read, before)
+            came = came_back(part.number, is_trained, read, before)
             before |= came.loops
             self.found.append(self._met(self.came, came, asked))
             loops = came.read.items()
             self.inside.append({v: dict(zip(asked[v], k, strict=True)) for v, k in loops})
             self.came.append(came)
 
-    def of(self, at: "Matrix | Iteration | None") -> Scalars:
+    def of(self, at: "Parameter | Iteration | None") -> Scalars:
         """Θ of a matrix, of one of an iteration of a loop, or of all."""
         across = range(self.first, len(self.passes))
         rows = [stack([self._entry(i, j, at) for j in across]) for i in range(len(self.rows))]
         return stack(rows).transpose(0, 2, 1, 3)
 
-    def _entry(self, i: int, j: int, at: "Matrix | Iteration | None") -> Scalars:
+    def _entry(self, i: int, j: int, at: "Parameter | Iteration | None") -> Scalars:
         """Between the numbers of two passes."""
         if i > j:
             return self._entry(j, i, at).transpose(1, 0)
@@ -196,17 +229,17 @@ class Kernels:
         self,
         earlier: Sequence[CameBack | None],
         came: CameBack,
-        inside: Mapping[Value, list[tuple[int, Matrix | None]]],
+        inside: Mapping[Value, list[tuple[int, Parameter | None]]],
     ) -> Blocks:
         """Kernels with earlier passes, and of a pass with itself, without those of loops, or in
         total.
         """
-        own = uses(came.products, self.passes[len(self.came)].places)
+        own = uses(came.made_with(is_trained), self.passes[len(self.came)].places)
         found: Blocks = {}
         for i, other in enumerate((*earlier, came)):
             if other is None or not self._is_entry(i, len(self.came)):
                 continue
-            theirs = uses(other.products, self.passes[i].places)
+            theirs = uses(other.made_with(is_trained), self.passes[i].places)
             shape = self.passes[i].count, self.passes[len(self.came)].count
             each = {m: _block(m, theirs[m], own[m], shape) for m in own if m in theirs}
             if self.each:
@@ -226,16 +259,23 @@ class Kernels:
         return self.first <= j and i < len(self.rows)
 
 
-def _block(matrix: Matrix, first: list[Use], second: list[Use], shape: tuple[int, int]) -> Scalars:
+def _block(
+    parameter: Parameter, first: list[Use], second: list[Use], shape: tuple[int, int]
+) -> Scalars:
     """σ² Σ (l_i·l'_j/rows) (k_i·k'_j/cols), (m, m')."""
-    terms = [_term(matrix, a, b) for a in first for b in second]
+    terms = [_term(parameter, a, b) for a in first for b in second]
     return functools.reduce(operator.add, terms) if terms else scalars(np.zeros(shape))
 
 
-def _term(matrix: Matrix, a: Use, b: Use) -> Scalars:
-    different = own_axes(matrix, len(matrix.shape))
-    square = np.broadcast_to(np.asarray(matrix.std) ** 2, finite_shape(matrix.shape))
-    square = square.reshape([int(matrix.shape[axis]) for axis in different])[..., None, None]
-    pairs = dot(a.left, b.left, "linear") * dot(a.right, b.right, "linear") * square
+def _term(parameter: Parameter, a: Use, b: Use) -> Scalars:
+    different = own_axes(parameter, len(parameter.shape))
+    pairs = dot(a.left, b.left, "linear")
+    if a.right is not None and b.right is not None:
+        pairs = pairs * dot(a.right, b.right, "linear")
+    square: Any = a.std * b.std
+    if is_traced(square) or np.any(np.asarray(square) != 1.0):
+        xp = jnp if is_traced(square) else np
+        square = xp.broadcast_to(square, finite_shape(parameter.shape))
+        pairs = pairs * square.reshape([int(parameter.shape[axis]) for axis in different] + [1, 1])
     pairs = pairs.sum(axis=tuple(range(len(different)))) if different else pairs
     return pairs.reshape(a.numbers, -1, b.numbers, pairs.shape[-1] // b.numbers).sum(axis=(1, 3))

@@ -54,11 +54,13 @@ def without_transposes(values: Sequence[Value]) -> WithoutTransposes:
     order = ancestors(values)
     back = tuple(v for v in order if _is_transposed(v))
     grows = any(map(_grows, order))
-    if not back and not grows:
-        return WithoutTransposes(tuple(values))
     zero = vanishing(values)
+    if not back and not grows and not zero:
+        return WithoutTransposes(tuple(values))
     left = read(values, zero)
     found = {why: about for why, about in _objections(order, left, zero) if about}
+    if found and not back and not grows:
+        return WithoutTransposes(tuple(values))  # nothing has to be dropped
     if found:
         why, about = next(iter(found.items()))
         behind = _behind(order, {*back, *zero, *_readouts(order, back)})

@@ -99,7 +99,7 @@ def kernel(
     force: bool = False,
 ) -> Any:
     """K = E[Z^y (Z^y)ᵀ | scores] over the flattened entries of y:
-    the limiting covariance, for outputs of mean zero.
+    the limiting covariance, for outputs of mean zero. Of numbers, as `ntk(f)`: these themselves.
 
     A matrix where it is deterministic, differentiable in everything it depends on: a plain array
     where it is a closed form, else a `KernelMatrix`, an array with an `error`. Where it is random,
@@ -110,17 +110,20 @@ def kernel(
     """
     goal = relative_error(samples, rtol, BUDGET.rtol_of_kernel)
     (output,), beyond, left = asked_for("kernel", y)
-    if not output.value.is_vector:
-        raise TypeError(
-            "kernel needs vectors (Wide), got Scalars: ask limit for the law of numbers"
-        )
     if left is not None:
         return InFrames((output,), left.of_order_one, key, beyond).kernel(samples)
-    (given,) = settled((output,))
-    whole = Limit((given,), statistics.second_moment)
-    program = Pairs.of(given, whole) or whole
-    shape = (engine.entries(output),) * 2 if output.layout else ()
-    if samples is not None or not whole.random or whole.traced or inside_jit():
+    vectors = output.value.is_vector
+    shape: tuple[int, ...]
+    if vectors:
+        (given,) = settled((output,))
+        whole = Limit((given,), statistics.second_moment)
+        program = Pairs.of(given, whole) or whole
+        shape = (engine.entries(output),) * 2 if output.layout else ()
+    else:
+        whole = program = Limit((output,), statistics.numbers_asked_for)
+        shape = finite_shape(output.layout)
+    paced = vectors and samples is None and whole.random
+    if not paced or whole.traced or inside_jit():
         conditions, blocks = Effort(samples, key, beyond).conditions(program, (output,)), BLOCKS
     else:
         pace = _pace_of_kernel(default_draws(engine.entries(output)), goal)
@@ -130,6 +133,8 @@ def kernel(
     if whole.random:
         law = RandomKernel(arrays, beyond=beyond, blocks=blocks)
         law.effort = conditions.effort
+        if not vectors:
+            return law
         law.certain = later(functools.partial(_certain_entry, y)) if output.layout else None
         small = engine.entries(output) <= BUDGET.integrated_entries and not is_traced(arrays)
         return law.with_mean(later(lambda: _integrated_mean(y, shape))) if small else law

@@ -63,7 +63,7 @@ def _data(v: Value, op: ops.Data) -> Output:
     return Output(core_value(v, core.Data(Number(op.X), layout), present(layout)), layout)
 
 
-def _ones(v: Value, op: ops.Ones) -> Output:
+def _ones(v: Value, op: ops.Ones | ops.Gain) -> Output:
     return Output(core_value(v, core.Ones(), ()), ())
 
 
@@ -230,6 +230,10 @@ def _from_scan(v: Value, op: ops.FromScan) -> Output:
     return Output(taken_at(v, value, [((axis,), [np.asarray(0)], ())]), (None, *layout))
 
 
+def _trained(v: Value, op: ops.Trained) -> Output:
+    return lowered(op.w)
+
+
 def _unrolled(v: Value, op: ops.Unrolled) -> Output:
     return lowered(op.turns[-1])
 
@@ -238,6 +242,7 @@ LOWERING: dict[type[Op], Callable[[Any, Any], Output]] = BATCH_RULES | {
     ops.Initial: _initial,
     ops.Data: _data,
     ops.Ones: _ones,
+    ops.Gain: _ones,
     ops.Constant: _constant,
     ops.DimensionRatio: _dimension_ratio,
     ops.MatMul: _matmul,
@@ -251,4 +256,5 @@ LOWERING: dict[type[Op], Callable[[Any, Any], Output]] = BATCH_RULES | {
     ops.Scan: _scan,
     ops.FromScan: _from_scan,
     ops.Unrolled: _unrolled,
+    ops.Trained: _trained,
 }

@@ -55,6 +55,25 @@ class DimensionRatio(Op):
     under: Dim | None
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Gain(Op):
+    """The vector **1** as the gain of a norm, before it is trained."""
+
+
+# --- Parameters ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trained(Op):
+    """w, of which a `vector` of trained parameters is a part: w = x + std·vector for a bias,
+    w = x ∘ vector for a `Gain`. It makes no core value of its own: tangent kernels read it.
+    """
+
+    w: Value
+    vector: Value
+    std: Any
+
+
 # --- Instructions of Netsor with dot products ----------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from limitlaw.language.values import Wide
 # How the paper calls the result of an instruction: h initial, g MatMul, x Nonlin, p dot product.
 _LETTERS = {
     ops.Initial: "h",
+    ops.Gain: "γ",
     ops.Data: "d",
     ops.MatMul: "g",
     ops.Map: "x",
@@ -185,6 +186,8 @@ _FORMULAS: dict[type[Op], tuple[str, Callable[[Any, Names], str]]] = {
     ops.Initial: ("initial", lambda op, names: f"N({_numbers(op.mean)}, {_covariance(op.cov)})"),
     ops.Data: ("data", lambda op, names: "given coordinates"),
     ops.Ones: ("constant", lambda op, names: "(1, …, 1)"),
+    ops.Gain: ("gain", lambda op, names: "(1, …, 1)"),
+    ops.Trained: ("trained", lambda op, names: f"{names[op.w]}, by {names[op.vector]}"),
     ops.Constant: ("constant", lambda op, names: _numbers(op.value)),
     ops.DimensionRatio: ("constant", lambda op, names: _root(op.over, op.under)),
     ops.MatMul: ("MatMul", _matmul),

@@ -127,7 +127,7 @@ def _iteration(
                 matrices[old] = Matrix(old.std, old.shape, old.rows, old.cols, old.name)
             op = dataclasses.replace(op, matrix=matrices[old])
         same = all(new[u] is u for u in v.op.inputs)
-        if same and not isinstance(op, ops.MatMul | ops.Initial | ops.Scan):
+        if same and not isinstance(op, ops.MatMul | ops.Initial | ops.Gain | ops.Scan):
             new[v] = v
         else:
             new[v] = dataclasses.replace(v, op=op)

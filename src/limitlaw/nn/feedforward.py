@@ -6,6 +6,7 @@ from typing import Any
 
 from limitlaw.arguments import integer, is_traced, non_negative_number, shown
 from limitlaw.core.space import Dim, as_dim, n
+from limitlaw.language import ops
 from limitlaw.language.activations import activated
 from limitlaw.language.functions import average, initial
 from limitlaw.language.matrices import Matrix
@@ -22,7 +23,15 @@ def dense(x: Wide, std: object = 1.0, bias_std: float = 0.0, dim: Dim | int = n)
 
 
 def with_bias(x: Wide, bias_std: float, shape: Shape = ()) -> Wide:
-    """x + b, b_α ~ N(0, bias_std²) of batch shape `shape`; x itself where bias_std is 0."""
+    """x + b, b_α ~ N(0, bias_std²) of batch shape `shape`, one for all x along axes of size 1;
+    x itself where bias_std is 0. `ntk` takes b for parameters, b = bias_std·w over w.
+
+    Examples:
+        >>> import limitlaw as ll
+        >>> x = ll.nn.with_bias(ll.Matrix() @ ll.initial((3,)), 0.5)  # one bias for three tokens
+        >>> ll.kernel(x)[0, 1]
+        Array(0.25, dtype=float64)
+    """
     scale = non_negative_number("bias_std", bias_std)
     if not is_traced(scale) and not scale.any():
         return x
@@ -30,7 +39,12 @@ def with_bias(x: Wide, bias_std: float, shape: Shape = ()) -> Wide:
         raise ValueError(
             "bias_std must be 0 for infinitely many heads, got a bias for each of them"
         )
-    return x + scale * initial(shape, dim=x.dim)
+    b = initial(shape, dim=x.dim)
+    return _trained(x + scale * b, b, scale)
+
+
+def _trained(w: Wide, vector: Wide, std: object = 1.0) -> Wide:
+    return Wide(ops.Trained(w, vector, std), w.shape, w.dim)
 
 
 def mlp(
@@ -66,16 +80,19 @@ def gated_mlp(
     return dense(activated(phi, gate) * up, std, bias_std, dim)
 
 
-def layernorm(x: Wide, eps: float = 1e-5) -> Wide:
-    """c / √(average(c²) + eps) with c = x − average(x), for each vector of the batch."""
+def layernorm(x: Wide, eps: float = 1e-5, gain: bool = False) -> Wide:
+    """c / √(average(c²) + eps) with c = x − average(x), for each vector of the batch. `gain`: with
+    a gain of each coordinate, which starts as 1 and is one of the parameters of `ntk`.
+    """
     x = wide("x", x)
-    return rmsnorm(x - average(x), eps)
+    return rmsnorm(x - average(x), eps, gain)
 
 
-def rmsnorm(x: Wide, eps: float = 1e-5) -> Wide:
-    """x / √(average(x²) + eps), for each vector of the batch."""
+def rmsnorm(x: Wide, eps: float = 1e-5, gain: bool = False) -> Wide:
+    """x / √(average(x²) + eps), for each vector of the batch; `gain` is as in `layernorm`."""
     x = wide("x", x)
-    return x * rsqrt(average(x * x) + non_negative_number("eps", eps))
+    z = x * rsqrt(average(x * x) + non_negative_number("eps", eps))
+    return _trained(z, Wide(ops.Gain(), (), x.dim)) if gain else z
 
 
 def _spaces(hidden: object) -> list[Dim]:

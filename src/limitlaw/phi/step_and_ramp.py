@@ -102,14 +102,19 @@ def determinant(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Nois
     return jnp.maximum(spread(K_uu, K_uv, K_vv) + (s2 * K_vv + t2 * (K_uu + s2)), TINIEST)
 
 
+def _arcsin(K_uv: Reals, det: Reals) -> Reals:
+    """arcsin ρ = arctan(K_uv/√det), which keeps its digits for all ρ; written in one way, so that
+    it is computed once.
+    """
+    return jnp.arctan(K_uv * jax.lax.rsqrt(det))
+
+
 @jax.custom_jvp
 def sign_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
     """E sign(p) sign(q) = (2/π) arcsin ρ, p and q being u and v with noise of variances s² and t²
     (not differentiated in).
-
-    arcsin ρ = arctan(K_uv/√det) keeps its digits for all ρ.
     """
-    return (2 / math.pi) * jnp.arctan(K_uv / jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2)))
+    return (2 / math.pi) * _arcsin(K_uv, determinant(K_uu, K_uv, K_vv, s2, t2))
 
 
 @sign_product.defjvp
@@ -126,8 +131,8 @@ def _sign_product_jvp(primals: Noisy, tangents: Noisy) -> Two:
 @jax.custom_jvp
 def abs_product(K_uu: Reals, K_uv: Reals, K_vv: Reals, s2: Noise = 0.0, t2: Noise = 0.0) -> Reals:
     """E|p||q| = (2/π)(√det + K_uv arcsin ρ) (Cho & Saul 2009), noise as in `sign_product`."""
-    root = jnp.sqrt(determinant(K_uu, K_uv, K_vv, s2, t2))
-    return (2 / math.pi) * (root + K_uv * jnp.arctan(K_uv / root))
+    det = determinant(K_uu, K_uv, K_vv, s2, t2)
+    return (2 / math.pi) * (jnp.sqrt(det) + K_uv * _arcsin(K_uv, det))
 
 
 @abs_product.defjvp

@@ -183,7 +183,9 @@ class InFrames:
         return self._compared(samples, self._law)
 
     def kernel(self, samples: int | None) -> RandomKernel:
-        """The law of ⟨y yᵀ⟩ over the flattened entries of the only output, given what is drawn."""
+        """The law of ⟨y yᵀ⟩ over the flattened entries of the only output, given what is drawn; of
+        numbers, their law.
+        """
         return self._compared(samples, self._kernel)
 
     def compared(self, reading: Reading, pace: Pace) -> tuple[Any, Any]:
@@ -212,6 +214,8 @@ class InFrames:
         return law_given(last, mean, covariance, "sampled", self.beyond, seed=seed)
 
     def _kernel(self, pace: Pace, sizes: Sizes) -> RandomKernel:
+        if not self._output.value.is_vector:
+            return RandomKernel(self.drawn(numbers, pace, sizes)[0], beyond=self.beyond)
         arrays = self.drawn(second_moment, pace, sizes)
         found = arrays if self._output.layout else arrays[:, 0, 0]
         return RandomKernel(found, beyond=self.beyond)

@@ -22,7 +22,7 @@ from limitlaw.core.covariance import (
     total,
 )
 from limitlaw.core.kinds import Coordinatewise, Value, no_rule, rule_for
-from limitlaw.core.labelled import Labelled, sizes
+from limitlaw.core.labelled import Axis, Labelled, sizes
 from limitlaw.core.linear_covariance import expanded
 from limitlaw.engines.limit import nonlin, together
 from limitlaw.engines.limit.facts import LimitFacts
@@ -111,6 +111,13 @@ class Moments:
 
     def second(self, v: Value, w: Value, equal: Equal = EVERYTHING) -> Covariance | None:
         """E[Z^v Z^w], at least where indices are equal on the pairs of axes in `equal`."""
+        if isinstance(v.instruction, core.Rename):
+            block = self.second(v.instruction.x, w, _by_old_names(v.instruction, equal))
+            return block and block.rename(v.instruction.names)
+        if isinstance(w.instruction, core.Rename):
+            asked = swapped(_by_old_names(w.instruction, swapped(equal)))
+            block = self.second(v, w.instruction.x, asked)
+            return block and block.swapped.rename(w.instruction.names).swapped
         if isinstance(v.instruction, Coordinatewise) and isinstance(w.instruction, Coordinatewise):
             block = self.product(v, w, equal)
             if block is not None and equal.issuperset(block.pairs):
@@ -251,6 +258,12 @@ class _Numbers(Mapping[Value, Any]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _by_old_names(op: core.Rename, equal: Equal) -> Equal:
+    """Pairs of axes of a renamed batch and another one, by the names from before."""
+    old: dict[Axis, Axis] = dict(zip(op.new, op.old, strict=True))
+    return frozenset(pair(old.get(p.left, p.left), p.right) for p in equal if p.left)
 
 
 def _are_alike(first: core.Take, second: core.Take, equal: Equal) -> bool:

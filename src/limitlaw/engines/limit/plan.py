@@ -32,6 +32,7 @@ from limitlaw.numerics.random import MOST_DIMENSIONS, Quasi
 # the numbers of a program, and the invariants that all its draws share
 Given = tuple[list[Any], list[Any]]
 QUICK_COVARIANCE = 2**10  # entries of a covariance that takes no time
+LARGE_COVARIANCE = 2**20  # of one that takes longer than to compile what is done with it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Plan:
         """
         ops = [v.instruction for v in self.facts.program.values]
         large = any(op.linear and not isinstance(op, RULED) for op in ops)
+        large = large or self.largest >= LARGE_COVARIANCE
         used_again = self.has_loops or bool(self.facts.reused) or self.static.facts.crosswise
         return used_again or large
 

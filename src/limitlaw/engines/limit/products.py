@@ -47,22 +47,34 @@ def in_two(facts: LimitFacts, v: Value, w: Value) -> tuple[Any, Any] | None:
 def _product_of_independent(
     moments: "Moments", ac: Any, bd: Any, equal: Equal
 ) -> Covariance | None:
-    """E[ac] E[bd] − E a E b E c E d = Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
+    """E[ac] E[bd] − E a E b E c E d, of which the second term is 0 or cancels in
+    Cov(a,c) Cov(b,d) + E a E c Cov(b,d) + Cov(a,c) E b E d.
 
     A factor that is absent is 1.
     """
-    covariances: list[Covariance | None] = []
-    products: list[Covariance | None] = []
-    for x, y in (ac, bd):
-        known = x is not None and y is not None
-        covariances.append(
-            moments.covariance(x, y, between(equal, x.axes, y.axes)) if known else None
+    M, N = (_product_of_means(moments, x, y) for x, y in (ac, bd))
+    if M is None or N is None:
+        first, second = (
+            product if x is None or y is None else moments.second(x, y, _within(equal, x, y))
+            for product, (x, y) in ((M, ac), (N, bd))
         )
-        m, k = (Labelled(jnp.ones(()), ()) if z is None else moments.mean(z) for z in (x, y))
-        products.append(None if m is None or k is None else outer(m, k))
-    (A, B), (M, N) = covariances, products
+        return None if first is None or second is None else first.times(second)
+    A, B = (
+        None if x is None or y is None else moments.covariance(x, y, _within(equal, x, y))
+        for x, y in (ac, bd)
+    )
     terms = [x.times(y) for x, y in ((A, B), (M, B), (A, N)) if x is not None and y is not None]
     return total(terms) if terms else None
+
+
+def _within(equal: Equal, x: Value, y: Value) -> Equal:
+    return between(equal, x.axes, y.axes)
+
+
+def _product_of_means(moments: "Moments", x: Value | None, y: Value | None) -> Covariance | None:
+    """E x E y."""
+    m, k = (Labelled(jnp.ones(()), ()) if z is None else moments.mean(z) for z in (x, y))
+    return None if m is None or k is None else outer(m, k)
 
 
 def bilinear(moments: "Moments", v: Any, w: Any) -> Covariance | None:

@@ -46,6 +46,13 @@ def second_moment(draw: LimitDraw, outputs: Outputs) -> Float[Array, "m m"]:
     return _flat(draw.moments.second(y, y), outputs[0])
 
 
+@ReadBy
+def numbers_asked_for(draw: LimitDraw, outputs: Outputs) -> Float[Array, "..."]:
+    """The numbers that the only output is."""
+    ((p, layout),) = outputs
+    return draw[p].whole(layout)
+
+
 @dataclasses.dataclass(frozen=True)
 class Crossed(Reading):
     """E[Z^y Z^w] of two outputs, and nothing of each by itself."""
