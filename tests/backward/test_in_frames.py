@@ -2,6 +2,7 @@
 numbers from outside.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,14 @@ def nonlinearity_on_top() -> ll.Scalars:
 
 def narrow_heads() -> ll.Scalars:
     return theta(ll.attention(tokens(3), 2, head_dim=2, mask="causal"))
+
+
+def biases_and_gains() -> ll.Scalars:
+    h = tokens() + ll.attention(tokens(), 1, head_dim=2, bias_std=0.5)
+    f = ll.dot(ll.initial(), ll.layernorm(h, gain=True))[0]
+    vectors = [each for each in ll.parameters(f).values() if isinstance(each, ll.Wide)]
+    kernels = ll.ntk(f, wrt=vectors)
+    return sum(kernels[1:], kernels[0])
 
 
 def tied_attention() -> ll.Scalars:
@@ -133,6 +142,7 @@ PROGRAMS: tuple[Program, ...] = (
     two_linear_layers,
     nonlinearity_on_top,
     narrow_heads,
+    biases_and_gains,
     tied_attention,
     norm_behind_attention,
     hopfield,
@@ -252,3 +262,36 @@ def test_s4() -> None:
     error = np.array([0.015, 0.006, 0.005, 0.0014, 0.0013])
     own = y.std(axis=0) / (2**11) ** 0.5 * (1 + 1 / 8) ** 0.5
     assert np.all(abs(y.mean(axis=0) - expected) < 4 * np.hypot(error, own))
+
+
+def test_two_sequences() -> None:
+    """Θ between them, of the first block's matrices and of all (numbers from outside, 4 errors)."""
+    h = ll.initial((2, 3), cov=np.kron([[1.0, 0.5], [0.5, 1.0]], np.eye(3)))
+    for _ in range(2):
+        h = ll.nn.block(h, 2, 8, q_std=2.0)
+    u, y = ll.initial((3,)), ll.layernorm(h)
+    f = sum((ll.dot(u[i], y[:, i]) for i in (1, 2)), ll.dot(u[0], y[:, 0]))
+    kernels = ll.ntk(f[0], f[1], wrt=list(ll.parameters(f).values()))
+    chosen = [kernels[i] for i in (0, 2, 4, 5)]
+    law = ll.limit(ll.stack([*chosen, sum(kernels[1:], kernels[0])]), samples=2**10)
+    expected = np.array([0.048, 0.357, 0.196, 0.300, 2.177])
+    error = np.array([0.003, 0.004, 0.001, 0.001, 0.014])
+    assert np.all(abs(law.mean() - expected) < 4 * np.hypot(error, law.error.mean()))
+
+
+def test_gains_and_biases_of_blocks() -> None:
+    """Two causal blocks with biases (numbers from outside: 4 errors of means, spreads to 8 %)."""
+    norm = functools.partial(ll.layernorm, gain=True)
+    h = tokens(4)
+    for _ in range(2):
+        h = ll.nn.block(h, 2, 8, mask="causal", bias_std=0.5, normalise=norm)
+    f = ll.dot(ll.initial((4,)), norm(h))
+    f = sum((f[i, i] for i in range(1, 4)), f[0, 0])
+    found = ll.parameters(f)
+    kinds: dict[str, list[ll.Scalars]] = {"W": [], "γ": [], "h": []}
+    for name, kernel in zip(found, ll.ntk(f, wrt=list(found.values())), strict=True):
+        kinds[name[0]].append(kernel)
+    law = ll.limit(ll.stack([sum(k[1:], k[0]) for k in kinds.values()]), samples=2**10)
+    expected, error = np.array([6.119, 6.903, 1.960]), np.array([0.007, 0.007, 0.003])
+    assert np.all(abs(law.mean() - expected) < 4 * np.hypot(error, law.error.mean()))
+    np.testing.assert_allclose(law.std(), [0.64, 0.59, 0.31], rtol=0.08)
