@@ -265,7 +265,7 @@ def test_s4() -> None:
 
 
 def test_two_sequences() -> None:
-    """Θ between them, of the first block's matrices and of all (numbers from outside, 4 errors)."""
+    """Θ between them, of matrices of the first block and of all (from outside, 4 errors)."""
     h = ll.initial((2, 3), cov=np.kron([[1.0, 0.5], [0.5, 1.0]], np.eye(3)))
     for _ in range(2):
         h = ll.nn.block(h, 2, 8, q_std=2.0)
