@@ -40,9 +40,6 @@ class PassingFrame:
         """The frame at the start of iteration t."""
         return self.frame.carried(self.r)
 
-    def taken(self) -> None:
-        """All axes are taken after the loop."""
-
     @property
     def _wanted(self) -> int:
         return self.old + self.times * self.each + self.carried
@@ -117,21 +114,9 @@ class GrowingFrame:
     def inside(self, t: Time) -> Frame:
         """The frame at the start of iteration t."""
         if self._is_full or not self.each:
-            return self.frame.carried(self.r, self.frame.taken)
-        new = jnp.arange(self.times * self.each) < self._start(t) - self.old
-        taken = jnp.concatenate([self._before, new.astype(self.frame.dtype)])
-        return self.frame.carried(self.r, taken)
-
-    def taken(self) -> Float[Array, " r"] | None:
-        """The axes that are taken after the loop."""
-        if self._is_full or self.frame.taken is None:
-            return None
-        return jnp.concatenate([self._before, jnp.ones(self.times * self.each, self.frame.dtype)])
-
-    @property
-    def _before(self) -> Float[Array, " old"]:
-        taken = self.frame.taken
-        return jnp.ones(self.old, self.frame.dtype) if taken is None else taken
+            return self.frame.carried(self.r)
+        taken = jnp.arange(self.r) < self._start(t)
+        return self.frame.carried(self.r, taken.astype(self.frame.dtype))
 
     def _start(self, t: Time) -> Time:
         """The place of the first axis of iteration t."""
