@@ -71,7 +71,7 @@ class FramesLoop:
 
     def _passing(self, dim: Dim, frame: Frame) -> PassingFrame | GrowingFrame:
         each, carried = (_count(values, dim) for values in (self.op.outputs, self.op.carried))
-        return PassingFrame(frame, frame.r, each, self.op.times, carried)
+        return PassingFrame(frame, frame.r, each, self.op.times, self.op.reverse, carried)
 
     def _growing(
         self, frames: Mapping[Dim, PassingFrame | GrowingFrame]
