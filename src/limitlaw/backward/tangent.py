@@ -19,14 +19,13 @@ from limitlaw.backward.entries import entry_axis
 from limitlaw.backward.reverse import CameBack, came_back, is_product, reverses
 from limitlaw.backward.uses import Use, own_axes, uses
 from limitlaw.core.labelled import Axis
-from limitlaw.core.program import after_inputs
 from limitlaw.language.functions import dot, stack
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.ops import matrices_of
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars
-from limitlaw.language.writing_out import Iteration, iteration_of, outside, without_loops
+from limitlaw.language.writing_out import Iteration, around_loops, iteration_of, without_loops
 
 
 def ntk(
@@ -60,7 +59,7 @@ def ntk(
     if not matrices:
         raise ValueError("f must multiply by a matrix, of which there is a kernel: it has none")
     places = {m: iteration_of(m) for m in matrices if wrt is not None}
-    loops = set(after_inputs([f, second], outside))
+    loops = set(around_loops([f, second]))
     if reverses([f, second]) or any(at and at.loop not in loops for at in places.values()):
         f, second = without_loops([f, second])
         places = {}

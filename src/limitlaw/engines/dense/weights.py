@@ -50,8 +50,8 @@ def numbered(program: Program) -> dict[Leaf, int]:
     """
     leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
     leaves += program.families
-    scans = (v for v in program.values if isinstance(v.instruction, Scan))
-    leaves += [v for v in scans if v.instruction.first is None]  # others share its weights
+    # those that follow others share their weights
+    leaves += list(Analysis(program).loops)
     return {leaf: i for i, leaf in enumerate(leaves)}
 
 

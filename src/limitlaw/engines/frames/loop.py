@@ -191,8 +191,8 @@ class FramesLoop:
         else:
             found = {}
             for t in op.order[:count]:
-                at = t, self.entries(t), jax.tree.map(lambda x, t=t: x[t], self.before)
-                carries, found[t] = self.step(source, carries, at)
+                made = jax.tree.map(lambda x, t=t: x[t], self.before)
+                carries, found[t] = self.step(source, carries, (t, self.entries(t), made))
             rows = [found[t] for t in sorted(found)]
             outputs, read, kept = jax.tree.map(lambda *parts: jnp.stack(parts), *rows)
         for turned in self.turned.values():
