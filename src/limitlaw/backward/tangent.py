@@ -24,14 +24,13 @@ from limitlaw.backward.entries import entry_axis
 from limitlaw.backward.reverse import CameBack, came_back, reverses
 from limitlaw.backward.uses import Parameter, Use, own_axes, parameter_of, uses
 from limitlaw.core.labelled import Axis
-from limitlaw.core.program import after_inputs
 from limitlaw.language import ops
 from limitlaw.language.functions import dot, stack
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.shapes import finite_shape
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide, scalars
-from limitlaw.language.writing_out import Iteration, iteration_of, outside, without_loops
+from limitlaw.language.writing_out import Iteration, around_loops, iteration_of, without_loops
 
 
 def ntk(
@@ -69,7 +68,7 @@ def ntk(
     chosen = [] if wrt is None else matrices
     places = {m: iteration_of(m) for m in chosen if isinstance(m, Matrix)}
     vectors = any(not isinstance(m, Matrix) for m in chosen)
-    loops = set(after_inputs([f, second], outside))
+    loops = set(around_loops([f, second]))
     if (
         vectors
         or reverses([f, second])

@@ -59,9 +59,11 @@ class Iterated:
         return any(len(same) > 1 for same in self.loops.values())
 
     @functools.cached_property
-    def has_reverse_loops_inside(self) -> bool:
-        """Does a loop follow another one within an iteration of a loop?"""
-        return any(part.has_reverse_loops for part, _ in self.parts() if part is not self)
+    def has_reverse_loops_and_others(self) -> bool:
+        """Is there a loop inside of one that another follows, or such a pair inside of a loop?"""
+        pairs = [loop for loop, same in self.loops.items() if len(same) > 1]
+        inside = any(part.has_reverse_loops for part, _ in self.parts() if part is not self)
+        return inside or any(self.of_iteration(loop).loops for loop in pairs)
 
     def parts(self: Own, times: int = 1) -> Iterator[tuple[Own, int]]:
         """The program, and one iteration of each loop, those inside included; with each the number

@@ -11,14 +11,13 @@ from typing import Any
 
 from limitlaw.backward.reverse import CameBack, came_back, is_product
 from limitlaw.backward.tangent import squared_norms
-from limitlaw.core.program import after_inputs
 from limitlaw.depth.layers import stages
 from limitlaw.language import ops
 from limitlaw.language.functions import dot, initial
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.tree import Value, ancestors
 from limitlaw.language.values import Scalars, Wide
-from limitlaw.language.writing_out import every_iteration, outside, without_loops
+from limitlaw.language.writing_out import around_loops, every_iteration, without_loops
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Backward:
         came = came_back(f, lambda v: v in behind or is_product(v), writer.read)
         before: set[Value] = set()
         for i, x in enumerate(behind):
-            layer = set(after_inputs([x], outside)) - before
+            layer = set(around_loops([x])) - before
             before |= layer
             writer.add(x, [(v, b) for v, b in came.products if i and v in layer], came)
         return cls(tuple(writer.grams), tuple(writer.norms), tuple(writer.places))
@@ -57,7 +56,7 @@ def _made_of_loops(f: Scalars, behind: Iterable[Wide]) -> bool:
     """Is each loop that f reads a sequence of layers, without loops inside?"""
     each = [x.op.scan for x in behind if _is_carry(x)]  # type: ignore[attr-defined]
     layers = set(each)
-    loops = [v for v in after_inputs([f], outside) if isinstance(v.op, ops.Scan)]
+    loops = [v for v in around_loops([f]) if isinstance(v.op, ops.Scan)]
     inside = (u for v in loops for u in ancestors(v.op.results))  # type: ignore[attr-defined]
     apart = len(layers) == len(each) and layers.issuperset(loops)
     return apart and not any(isinstance(u.op, ops.Scan) for u in inside)
@@ -88,7 +87,7 @@ class _Writer:
         before the loop, with their backward vectors.
         """
         own = squared_norms(products)
-        start = sum(norm.shape[0] if norm.shape else 1 for norm in self.norms)
+        start = self._count
         self.norms.extend(own.values())
         known = dict(zip(own, range(start, start + len(own)), strict=True))
         if _is_carry(x):
@@ -96,6 +95,11 @@ class _Writer:
         elif own or self.grams:
             self.places.append(_named(known))
         self.grams.append(_gram(_of(came, x)))
+
+    @property
+    def _count(self) -> int:
+        """How many norms there are."""
+        return sum(int(norm.shape[0]) if norm.shape else 1 for norm in self.norms)
 
     def _add_loop(self, x: Wide, known: dict[Matrix, int], came: CameBack) -> None:
         op: Any = x.op
@@ -105,7 +109,7 @@ class _Writer:
             return
         vectors, read = _vectors(loop), came.read[loop]
         each = len(order)
-        start = sum(norm.shape[0] if norm.shape else 1 for norm in self.norms)
+        start = self._count
         matrices = list(squared_norms(came.iterations[loop].products))
         self.norms.extend(read[len(vectors) :])
         for t in order:

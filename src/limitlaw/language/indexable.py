@@ -57,7 +57,7 @@ class Indexable(Value, Written):
         ]
         back = [op for op in made if isinstance(op, ops.Scan) and op.follows]
         inside = [v.op for op in back for v in ancestors(op.results)]
-        if any(op in back for op in inside):
+        if any(isinstance(op, ops.Scan) for op in inside):
             notes.append("loops inside of loops are written out at finite width for gradients")
         return notes
 

@@ -4,7 +4,7 @@ that reads the loop, too, is refused (`check_with`).
 
 import dataclasses
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from limitlaw.core.program import after_inputs
@@ -68,6 +68,11 @@ def every_iteration(v: Like) -> list[Like]:
     if not isinstance(v.op, ops.FromScan) or v.op.stacked:
         return list(made)
     return [cast(Like, carries[v.op.place]) for carries in _CARRIED[v.op.scan]]
+
+
+def around_loops(values: Iterable[Value]) -> list[Value]:
+    """All that values read, themselves included, without what is in the blocks of loops."""
+    return after_inputs(values, outside)
 
 
 def outside(v: Value) -> Sequence[Value]:

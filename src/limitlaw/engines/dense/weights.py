@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from limitlaw.arguments import is_traced
 from limitlaw.core.instructions import Initial, Scan
+from limitlaw.core.iterations import Iterated
 from limitlaw.core.kinds import Family, Number, Value
 from limitlaw.core.labelled import finite_shape
 from limitlaw.core.program import Program
@@ -50,8 +51,8 @@ def numbered(program: Program) -> dict[Leaf, int]:
     """
     leaves: list[Leaf] = [v for v in program.values if isinstance(v.instruction, Initial)]
     leaves += program.families
-    scans = (v for v in program.values if isinstance(v.instruction, Scan))
-    leaves += [v for v in scans if v.instruction.first is None]  # others share its weights
+    # those that follow others share their weights
+    leaves += list(Iterated(program).loops)
     return {leaf: i for i, leaf in enumerate(leaves)}
 
 

@@ -180,11 +180,11 @@ def _draws(
 
 
 def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """The same outputs, by a program that computes no more than they need; reverse loops inside
-    of loops are written out.
+    """The same outputs, by a program that computes no more than they need; loops inside of loops
+    with reverse loops are written out.
     """
     given = tuple(output.value for output in outputs)
-    if Analysis(Program(given)).has_reverse_loops_inside:
+    if Analysis(Program(given)).has_reverse_loops_and_others:
         given = unrolled(given)
     values = demanded(given)
     return tuple(

@@ -58,8 +58,6 @@ class FramesLoop:
         self.along = [self._array(u, (op.axis, *v.axes)) for u, v in along]
         self.starts = self._known(op.starts, op.carried)
         self.before = draw.kept.get(self.first)
-        frames = [space for space in self.spaces.values() if isinstance(space, Frame)]
-        self.grows = self.keeps or any(frame.taken is not None for frame in frames)
         # the numbers of an iteration are made at once where it takes long to compile
         pools = type(draw.source) if isinstance(draw.source, Pooled) else Pooled
         self.pools = pools if len(same) > 1 or isinstance(draw.source, Pooled) else None
@@ -68,12 +66,12 @@ class FramesLoop:
             for dim, space in self.spaces.items()
             if isinstance(space, Frame)
         }
-        if self.grows:
+        if self.keeps:
             self.turned = self._growing(self.turned)
 
     def _passing(self, dim: Dim, frame: Frame) -> PassingFrame | GrowingFrame:
         each, carried = (_count(values, dim) for values in (self.op.outputs, self.op.carried))
-        return PassingFrame(frame, frame.r, each, self.op.times, carried)
+        return PassingFrame(frame, frame.r, each, self.op.times, self.op.reverse, carried)
 
     def _growing(
         self, frames: Mapping[Dim, PassingFrame | GrowingFrame]
@@ -84,8 +82,7 @@ class FramesLoop:
         def iteration() -> None:
             t = self.op.order[0]
             spaces = self.spaces | {
-                dim: turned.frame.carried(turned.old, jnp.ones(turned.old))
-                for dim, turned in frames.items()
+                dim: turned.frame.carried(turned.old) for dim, turned in frames.items()
             }
             made = jax.tree.map(lambda x: x[t], self.before)
             self.within(self.starts, t, self.entries(t), spaces, jax.random.key(0), made)
@@ -194,12 +191,12 @@ class FramesLoop:
         else:
             found = {}
             for t in op.order[:count]:
-                at = t, self.entries(t), jax.tree.map(lambda x, t=t: x[t], self.before)
-                carries, found[t] = self.step(source, carries, at)
+                made = jax.tree.map(lambda x, t=t: x[t], self.before)
+                carries, found[t] = self.step(source, carries, (t, self.entries(t), made))
             rows = [found[t] for t in sorted(found)]
             outputs, read, kept = jax.tree.map(lambda *parts: jnp.stack(parts), *rows)
         for turned in self.turned.values():
-            turned.frame.r, turned.frame.taken = turned.r, turned.taken()
+            turned.frame.r = turned.r
         self.draw.kept[self.first] = kept
         return carries, outputs, read
 
@@ -225,7 +222,7 @@ def scanned(draw: "FramesDraw", value: Value, op: Scan) -> list[Form | Labelled]
     of which a fresh part may be left.
     """
     loop = FramesLoop(draw, value, op)
-    if not op.outputs and draw.reader is None and loop.pools is None and not loop.grows:
+    if not op.outputs and draw.reader is None and loop.pools is None:
         t, source = op.order[-1], draw.key(value)
         carries = loop.followed(op.times - 1)[0] if op.times > 1 else loop.starts
         source = source if isinstance(source, Quasi) else jax.random.fold_in(source, t)

@@ -29,6 +29,7 @@ class PassingFrame:
     old: int
     each: int
     times: int
+    reverse: bool
     carried: int
 
     @property
@@ -39,9 +40,6 @@ class PassingFrame:
     def inside(self, t: Time) -> Frame:
         """The frame at the start of iteration t."""
         return self.frame.carried(self.r)
-
-    def taken(self) -> None:
-        """All axes are taken after the loop."""
 
     @property
     def _wanted(self) -> int:
@@ -66,12 +64,13 @@ class PassingFrame:
             known, rest = jnp.split(vectors, [kept], axis=-1)
             return jnp.concatenate([known, self._fitted(rest)], axis=-1)
         # what was drawn has places on the axes of later outputs, too: nothing else has, so far
-        free = jnp.arange(vectors.shape[-1]) >= self.old + t * self.each
+        first = place_of(self, t)
+        free = jnp.arange(vectors.shape[-1]) >= first
         rest = jnp.where(free, vectors, 0.0)
         _, _, Q = orthonormalise(rest[: self.each], jnp.zeros((0, rest.shape[-1]), rest.dtype))
         along = rest @ Q.T
         known = jnp.where(free, 0.0, vectors)[:, :kept]
-        known = lax.dynamic_update_slice(known, along, (0, self.old + t * self.each))
+        known = lax.dynamic_update_slice(known, along, (0, first))
         left = self._fitted((rest - along @ Q)[self.each :])
         return jnp.concatenate([known, jnp.pad(left, [(self.each, 0), (0, 0)])], axis=-1)
 
@@ -117,25 +116,9 @@ class GrowingFrame:
     def inside(self, t: Time) -> Frame:
         """The frame at the start of iteration t."""
         if self._is_full or not self.each:
-            return self.frame.carried(self.r, self.frame.taken)
-        new = jnp.arange(self.times * self.each) < self._start(t) - self.old
-        taken = jnp.concatenate([self._before, new.astype(float)])
-        return self.frame.carried(self.r, taken)
-
-    def taken(self) -> Float[Array, " r"] | None:
-        """The axes that are taken after the loop."""
-        if self._is_full or self.frame.taken is None:
-            return None
-        return jnp.concatenate([self._before, jnp.ones(self.times * self.each)])
-
-    @property
-    def _before(self) -> Float[Array, " old"]:
-        taken = self.frame.taken
-        return jnp.ones(self.old) if taken is None else taken
-
-    def _start(self, t: Time) -> Time:
-        """The place of the first axis of iteration t."""
-        return self.old + self.each * (self.times - 1 - t if self.reverse else t)
+            return self.frame.carried(self.r)
+        taken = jnp.arange(self.r) < place_of(self, t)
+        return self.frame.carried(self.r, taken.astype(float))
 
     def start(self, carries: Float[Array, "vectors r"]) -> Float[Array, "vectors r2"]:
         """Places of carries before the loop."""
@@ -147,7 +130,12 @@ class GrowingFrame:
             return wider(vectors, self.r)
         known, new = jnp.split(vectors, [self.r], axis=-1)
         new = wider(new, self.each)
-        return lax.dynamic_update_slice_in_dim(known, new, self._start(t), axis=-1)
+        return lax.dynamic_update_slice_in_dim(known, new, place_of(self, t), axis=-1)
+
+
+def place_of(frame: PassingFrame | GrowingFrame, t: Time) -> Time:
+    """The place of the first axis of iteration t, in the order in which iterations are run."""
+    return frame.old + frame.each * (frame.times - 1 - t if frame.reverse else t)
 
 
 def wider(rows: Float[Array, "*batch r"], r: int) -> Float[Array, "*batch r2"]:

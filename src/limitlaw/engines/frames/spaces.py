@@ -44,7 +44,7 @@ class Frame:
         if self.taken is not None:
             # χ²_{D−i} of the complement of those that are taken: the others are part of it
             free = jnp.sum(((1 - self.taken) * N) ** 2, axis=-1, keepdims=True)
-            T = jnp.where(jnp.eye(*T.shape, dtype=bool), jnp.sqrt(T**2 + free), T)
+            T = jnp.where(jnp.eye(len(T), T.shape[-1], dtype=bool), jnp.sqrt(T**2 + free), T)
             N = self.taken * N
             self.taken = jnp.pad(self.taken, (0, T.shape[-1]), constant_values=1.0)
         return dense.c.mapped(lambda c: c @ jnp.concatenate([N, T], axis=-1))
