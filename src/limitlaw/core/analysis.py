@@ -257,7 +257,7 @@ def components(facts: Analysis) -> dict[Value, Component]:
             for u in (u for u in met_there if u.is_vector):
                 parent[root(u)] = root(met.setdefault((first, u.dim), u))
         elif v.is_vector:
-            for u in v.vectors:
+            for u in (u for u in v.vectors if u.dim == v.dim):
                 parent[root(v)] = root(u)
         elif isinstance(op, Dot) and (op.base is not None or not facts.fresh & {op.q, op.k}):
             parent[root(op.q)] = root(op.k)
@@ -272,6 +272,8 @@ def components(facts: Analysis) -> dict[Value, Component]:
             component.points |= op.has_coordinates
             component.has_one |= op.meets_one
             component.observed |= v in facts.program.outputs
+            for u in (u for u in v.vectors if op.has_coordinates and u.dim != v.dim):
+                table[root(u)].points = True
         elif isinstance(op, Dot) and op.base is not None:
             table[root(op.q)].points = True
     for loop in facts.loops:

@@ -36,6 +36,7 @@ from limitlaw.engines.frames.fresh import (
     total,
 )
 from limitlaw.engines.frames.fresh_scores import fresh_scores, scores_with_drawn
+from limitlaw.engines.frames.joined import Join, Split, join_rule, split_rule
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.loop import scanned
 from limitlaw.engines.frames.spaces import Frame, Points, Space
@@ -337,5 +338,7 @@ FRAME_RULES: Rules = {
     core.Argument: _argument,
     core.Scan: scanned,
     core.FromScan: _from_scan,
+    Join: join_rule,
+    Split: split_rule,
 }
 FramesDraw.rules = FRAME_RULES
