@@ -5,6 +5,7 @@ Each is found once, in one pass over the program, when it is first asked for.
 
 import dataclasses
 import functools
+import math
 from collections import Counter
 
 from limitlaw.core.instructions import (
@@ -58,6 +59,12 @@ class Analysis(Iterated):
     def uses(self) -> Counter[Value]:
         """How often each value is read, by instructions and as an output."""
         return Counter([*(u for v in self.values for u in v.inputs), *self.program.outputs])
+
+    def last_read(self, v: Value) -> int | float:
+        """The position of the last value that reads v; ∞ for outputs."""
+        if v in self.program.outputs:
+            return math.inf
+        return max((self.position[u] for u in self.readers[v]), default=-1)
 
     @functools.cached_property
     def products(self) -> dict[Family, list[Value]]:

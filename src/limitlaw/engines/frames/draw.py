@@ -24,6 +24,7 @@ from limitlaw.core.labelled import (
 from limitlaw.core.space import Dim
 from limitlaw.engines.engine import Draw, Rules, softmax
 from limitlaw.engines.frames import linear
+from limitlaw.engines.frames.forgetting import Forgetting
 from limitlaw.engines.frames.fresh import (
     Dimension,
     Form,
@@ -65,11 +66,13 @@ class FramesDraw(Draw):
         self.ledgers: dict[Family, Ledger] = {}
         self.spaces: dict[Component, Space] = {}
         self.asked: dict[Dim, int] = {}
+        self.forgetting = Forgetting(self)
 
     def evaluate(self, value: Value) -> None:
         """Numbers, or vectors, by the rule of the instruction.
         Vectors that are read more than once are settled.
         """
+        self.forgetting.before(value)
         super().evaluate(value)
         if value.is_vector and self.facts.uses[value] > 1:
             self.settled(value)

@@ -3,8 +3,9 @@
 Heads of a fixed dimension d have a matrix each, W^a: n × d, and what comes out of them is added
 up: Σ_a W^a v^a is one n × Hd matrix times the vector of R^{Hd} that joins all v^a, and W^aᵀ b of
 all heads are parts of one product of b with its transpose. A program is rewritten so: a sum over
-heads of s tokens then makes s vectors of R^n, where the images W^a v^a would be H s of them. So are
-matrices of several kinds that meet the same vectors, as those of queries, keys and values.
+heads of s tokens then makes s vectors of R^n, where the images W^a v^a would be H s of them.
+Matrices of several kinds that meet the same vectors, as those of queries, keys and values, are one
+as well.
 
 Products with W^a move forth to where heads are summed, through whatever is linear, or to an inner
 product with a vector b, n^{-1/2} b·(W^a v^a) = d^{-1/2} (√(d/n) W^aᵀ b)·v^a; products that heads
