@@ -48,19 +48,20 @@ class Held:
 
 
 class Forgetting:
-    """What a draw still reads, and the frames that are shortened to it. A loop and what surrounds
-    it share frames: there nothing is given back, nor where a frame has few axes at most.
+    """What a draw with transposes still reads, and the frames that are shortened to it. A loop and
+    what surrounds it share frames: there nothing is given back, nor where a frame has few axes.
     """
 
     def __init__(self, draw: "FramesDraw"):
         self.draw, facts = draw, draw.facts
-        self.loops = facts.block is not None or bool(facts.program.blocks)
+        loops = facts.block is not None or facts.program.blocks
+        self.off = bool(loops) or not facts.transposed
         self.placed: dict[Value, int | float] = {}  # where vectors are read for the last time
 
     def before(self, value: Value) -> None:
         """Give back axes, before a product puts more of them into a frame."""
         draw = self.draw
-        if self.loops or value.dim is None or not value.dim.wide:
+        if self.off or value.dim is None or not value.dim.wide:
             return
         self.placed[value] = draw.facts.last_read(value)
         space = draw.spaces.get(draw.facts.components[value])
@@ -71,15 +72,12 @@ class Forgetting:
         """Give back axes that values from position `now` on do not need, if they are many."""
         if frame.r <= frame.reserved + FEWEST:
             return
-        held = sorted(self._held(frame, now), key=lambda h: -h.length)
-        count, best = 0, (frame.r - FEWEST, 0, 0)
-        for i, h in enumerate(held, 1):
-            count += h.count
-            rho = max(held[i].length if i < len(held) else 0, frame.reserved)
-            best = min(best, (rho + count, rho, i))
-        r, rho, many = best
-        if many:
-            _shortened(held[:many], frame, rho, r)
+        held = self._held(frame, now)
+        lengths = {max(length, frame.reserved) for length in (0, *(h.length for h in held))}
+        longer = {rho: [h for h in held if h.length > rho] for rho in lengths}
+        r, rho = min((rho + sum(h.count for h in longer[rho]), rho) for rho in lengths)
+        if r <= frame.r - FEWEST:
+            _shortened(longer[rho], frame, rho, r)
 
     def _held(self, frame: Frame, now: int) -> list[Held]:
         """The vectors in a frame that are read from position `now` on: each array once."""
@@ -103,23 +101,25 @@ class Forgetting:
             out, into = (draw.spaces.get(facts.components[u]) for u in (v.vectors[0], v))
             for left, met in ledger.met.items():
                 sides = (out, into) if left == v.instruction.transposed else (into, out)
-                for name, space in zip(("basis", "images"), sides, strict=True):
-                    if space is frame:
-                        add(getattr(met, name), _put_met(draw, family, left, name))
+                if sides[0] is frame:
+                    add(met.basis, _put_met(draw, family, left, "basis"))
+                if sides[1] is frame:
+                    add(met.images, _put_met(draw, family, left, "images"))
         return [Held(array, _all_of(puts)) for array, puts in found.values()]
 
 
 def _shortened(held: list[Held], frame: Frame, rho: int, r: int) -> None:
     """Vectors x = L Q beyond the first ρ axes by L."""
-    width, start = frame.r - rho, 0
-    tails = [h.array[..., rho:].reshape(h.count, -1) for h in held]
+    width, start, frame.r = frame.r - rho, 0, r
+    if not held:
+        return
+    tails = [h.array[..., rho:].reshape(h.count, h.length - rho) for h in held]
     rows = jnp.concatenate([_wider(tail, width) for tail in tails])
     _, L, _ = extended(rows, jnp.zeros((0, width), frame.dtype))
     for h in held:
         new = L[start : start + h.count].reshape(*h.array.shape[:-1], r - rho)
         h.put(jnp.concatenate([h.array[..., :rho], new], axis=-1))
         start += h.count
-    frame.r = r
 
 
 def _wider(a: Float[Array, "... r"], r: int) -> Float[Array, "... r2"]:

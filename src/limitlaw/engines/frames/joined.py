@@ -114,11 +114,11 @@ class Sum:
 
 
 def joined(outputs: Sequence[Value]) -> tuple[Value, ...]:
-    """The same outputs, by a program in which matrices of fixed dimension that heads have each,
-    and whose products are added up, are one.
+    """The same outputs, by a program in which matrices of fixed dimension that heads have each are
+    one, of those that also meet vectors as transposes, and whose products are added up.
     """
     facts = Analysis(Program(tuple(outputs)))
-    families = [W for W in facts.products if W in facts.reused and _is_narrow(W)]
+    families = [W for W in facts.products if W in facts.transposed and _is_narrow(W)]
     while families:
         try:
             return _Rewriter(facts, families).outputs()
