@@ -37,7 +37,7 @@ from limitlaw.engines.frames.fresh import (
     total,
 )
 from limitlaw.engines.frames.fresh_scores import fresh_scores, scores_with_drawn
-from limitlaw.engines.frames.joined import Join, Split, join_rule, split_rule
+from limitlaw.engines.frames.joining import Join, Split, join_rule, split_rule
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.loop import scanned
 from limitlaw.engines.frames.spaces import Frame, Points, Space

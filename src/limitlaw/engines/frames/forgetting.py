@@ -115,7 +115,7 @@ def _shortened(held: list[Held], frame: Frame, rho: int, r: int) -> None:
         return
     tails = [h.array[..., rho:].reshape(h.count, h.length - rho) for h in held]
     rows = jnp.concatenate([_wider(tail, width) for tail in tails])
-    _, L, _ = extended(rows, jnp.zeros((0, width), frame.dtype))
+    _, L, _ = extended(rows, jnp.zeros((0, width)))
     for h in held:
         new = L[start : start + h.count].reshape(*h.array.shape[:-1], r - rho)
         h.put(jnp.concatenate([h.array[..., :rho], new], axis=-1))

@@ -237,8 +237,13 @@ class InFrames:
     def _batches(self) -> list[int]:
         """How many vectors there are in each batch that needs coordinates."""
         program = engine.program_of(demanded_outputs(self.outputs))
-        found = (item for part, _ in Analysis(program).parts() for item in part.components.items())
-        return [math.prod(sizes(v.axes)) for v, c in found if c.points and c.dim.wide]
+        return [
+            math.prod(sizes(v.axes))
+            for part, times in Analysis(program).parts()
+            for v, c in part.components.items()
+            if c.points and c.dim.wide
+            for _ in range(times)
+        ]
 
     @property
     def _most(self) -> int:
