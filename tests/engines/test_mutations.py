@@ -7,6 +7,7 @@ import functools
 import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,13 +72,13 @@ def centred() -> ll.Wide:
 
 
 def regression_scaled(patch: Patch, factor: float) -> None:
-    right = ledger.orthonormalise
+    right = ledger.extended
 
     def wrong(x, basis, *rest):
         B, L, Q = right(x, basis, *rest)
         return factor * B, L, Q
 
-    patch.setattr(ledger, "orthonormalise", wrong)
+    patch.setattr(ledger, "extended", wrong)
 
 
 def degrees_changed(patch: Patch, change: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -114,18 +115,20 @@ def residual_kept(patch: Patch) -> None:
         return jnp.where(square > 0, length, 0.0), v / length
 
     patch.setattr(factors, "_normalise", wrong)
-    patch.setattr(ledger, "orthonormalise", factors.orthonormalise.__wrapped__)
+    by_rows = factors.orthonormalise.__wrapped__
+    patch.setattr(ledger, "extended", jax.vmap(lambda x, Q: by_rows(x, Q)))
 
 
 def residual_fresh(patch: Patch) -> None:
     """A spanned vector has a fresh part all the same."""
-    right = ledger.orthonormalise
+    right = ledger.extended
 
     def wrong(x, basis, *rest):
         B, L, Q = right(x, basis, *rest)
-        return B, L + jnp.diag(jnp.where(jnp.diag(L) == 0, 0.5, 0.0)), Q
+        missing = jnp.where(jnp.diagonal(L, axis1=-2, axis2=-1) == 0, 0.5, 0.0)
+        return B, L + missing[..., None] * jnp.eye(L.shape[-1]), Q
 
-    patch.setattr(ledger, "orthonormalise", wrong)
+    patch.setattr(ledger, "extended", wrong)
 
 
 def roots_shared(patch: Patch) -> None:

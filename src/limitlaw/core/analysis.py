@@ -5,6 +5,7 @@ Each is found once, in one pass over the program, when it is first asked for.
 
 import dataclasses
 import functools
+import math
 from collections import Counter
 
 from limitlaw.core.instructions import (
@@ -58,6 +59,12 @@ class Analysis(Iterated):
     def uses(self) -> Counter[Value]:
         """How often each value is read, by instructions and as an output."""
         return Counter([*(u for v in self.values for u in v.inputs), *self.program.outputs])
+
+    def last_read(self, v: Value) -> int | float:
+        """The position of the last value that reads v; ∞ for outputs."""
+        if v in self.program.outputs:
+            return math.inf
+        return max((self.position[u] for u in self.readers[v]), default=-1)
 
     @functools.cached_property
     def products(self) -> dict[Family, list[Value]]:
@@ -257,7 +264,7 @@ def components(facts: Analysis) -> dict[Value, Component]:
             for u in (u for u in met_there if u.is_vector):
                 parent[root(u)] = root(met.setdefault((first, u.dim), u))
         elif v.is_vector:
-            for u in v.vectors:
+            for u in (u for u in v.vectors if u.dim == v.dim):
                 parent[root(v)] = root(u)
         elif isinstance(op, Dot) and (op.base is not None or not facts.fresh & {op.q, op.k}):
             parent[root(op.q)] = root(op.k)
@@ -272,6 +279,8 @@ def components(facts: Analysis) -> dict[Value, Component]:
             component.points |= op.has_coordinates
             component.has_one |= op.meets_one
             component.observed |= v in facts.program.outputs
+            for u in (u for u in v.vectors if op.has_coordinates and u.dim != v.dim):
+                table[root(u)].points = True
         elif isinstance(op, Dot) and op.base is not None:
             table[root(op.q)].points = True
     for loop in facts.loops:

@@ -4,7 +4,7 @@ All are differentiable, without NaN at a singular point: a missing direction add
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import jax
@@ -19,7 +19,6 @@ from limitlaw.numerics.linear_algebra import cholesky
 UNROLLED = 16  # rows up to which Python writes out the loop: on a CPU two to three times faster
 REGULAR = 1e-6  # squared pivots of correlations above which Cholesky's factor errs by 1e-9 at most
 ROW_BY_ROW = 16  # rows of which Gram–Schmidt goes from one to the next; more go in blocks
-MOST_BLOCKS = 8
 SUMMED_ROWS = 2  # rows up to which multiply-and-sum beats `@`
 
 TwoArrays = tuple[Float[Array, "..."], Float[Array, "..."]]
@@ -204,31 +203,37 @@ def orthonormalise(
     k = x.shape[0]
     if k <= ROW_BY_ROW:
         return _row_by_row(x, basis, written_out)
-    size = max(ROW_BY_ROW, -(-k // MOST_BLOCKS))
-    B, L, Q = zip(*_blocks(x, basis, size, written_out), strict=True)
-    k1 = basis.shape[0]
-    coefficients = [jnp.concatenate([b, l], axis=1) for b, l in zip(B, L, strict=True)]
-    padded = [jnp.pad(c, [(0, 0), (0, k1 + k - c.shape[1])]) for c in coefficients]
-    found = jnp.concatenate(padded)
-    return found[:, :k1], found[:, k1:], jnp.concatenate(Q)
+    return _block_by_block(x, basis, written_out)
 
 
-def _blocks(
-    x: Float[Array, "k r"], basis: Float[Array, "k1 r"], size: int, written_out: int
-) -> Iterator[tuple[Array, Array, Array]]:
-    """The same for so many rows at a time: x = B F + L Q' with the frame F of all before them, and
-    Q' = B' F + L' Q again, so that x = (B + L B') F + L L' Q (Giraud et al.).
+def _block_by_block(
+    x: Float[Array, "k r"], basis: Float[Array, "k1 r"], written_out: int
+) -> tuple[Array, Array, Array]:
+    """The same for `ROW_BY_ROW` rows at a time: x = B F + L Q' with the frame F of all before
+    them, and Q' = B' F + L' Q again, so that x = (B + L B') F + L L' Q (Giraud et al.).
     """
-    frame, nothing = basis, jnp.zeros((0, x.shape[1]), x.dtype)
-    for start in range(0, x.shape[0], size):
-        rows = x[start : start + size]
+    (k, r), k1, size = x.shape, basis.shape[0], ROW_BY_ROW
+    missing = -k % size
+    x = jnp.pad(x, [(0, missing), (0, 0)])
+    nothing = jnp.zeros((0, r), x.dtype)
+
+    def block(i: LoopIndex, state: TwoArrays) -> TwoArrays:
+        frame, found = state
+        start, own = i * size, k1 + i * size
+        rows = lax.dynamic_slice_in_dim(x, start, size)
         lengths = jnp.sum(rows * rows, axis=-1)
         B = rows @ frame.T
         _, L, Q = _row_by_row(rows - B @ frame, nothing, written_out, lengths)
         again = Q @ frame.T
         _, L2, Q = _row_by_row(Q - again @ frame, nothing, written_out)
-        yield B + L @ again, L @ L2, Q
-        frame = jnp.concatenate([frame, Q])
+        B = lax.dynamic_update_slice_in_dim(B + L @ again, L @ L2, own, axis=1)
+        frame = lax.dynamic_update_slice_in_dim(frame, Q, own, axis=0)
+        return frame, lax.dynamic_update_slice_in_dim(found, B, start, axis=0)
+
+    frame = jnp.concatenate([basis, jnp.zeros_like(x)])
+    found = jnp.zeros((len(x), len(frame)), x.dtype)
+    frame, found = lax.fori_loop(0, len(x) // size, block, (frame, found))
+    return found[:k, :k1], found[:k, k1 : k1 + k], frame[k1 : k1 + k]
 
 
 def _row_by_row(

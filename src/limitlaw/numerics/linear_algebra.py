@@ -69,17 +69,52 @@ def _by_panels(S: Float[Array, "*batch m b"], first: LoopIndex) -> Float[Array, 
 
 
 def _inverse_factor(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]:
-    """L^{-1} for L Lᵀ = D: Gaussian elimination, by roots of pivots, applied to I as well."""
-    b = D.shape[-1]
-    both = jnp.concatenate([D, jnp.broadcast_to(jnp.eye(b, dtype=D.dtype), D.shape)], axis=-1)
-    row = jnp.arange(b)
-    for j in range(b):
-        root = lax.rsqrt(both[..., j, j])[..., None]
-        pivot = both[..., j, :] * root
-        below = jnp.where(row > j, both[..., :, j] * root, 0.0)
-        pivot = pivot[..., None, :]
-        both = jnp.where((row == j)[:, None], pivot, both - below[..., :, None] * pivot)
-    return both[..., b:]
+    """L^{-1} for L Lᵀ = D: each step of Gauss's elimination divides by the root of its pivot, and
+    acts on I as well.
+    """
+    both = _with_unit(D)
+    for j in range(D.shape[-1]):
+        both = _eliminate(j, both)
+    return both[..., D.shape[-1] :]
+
+
+def _eliminated(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b"]:
+    """The same in a loop, which takes less long to compile."""
+    both = lax.fori_loop(0, D.shape[-1], _eliminate, _with_unit(D))
+    return both[..., D.shape[-1] :]
+
+
+def _with_unit(D: Float[Array, "*batch b b"]) -> Float[Array, "*batch b b2"]:
+    eye = jnp.broadcast_to(jnp.eye(D.shape[-1], dtype=D.dtype), D.shape)
+    return jnp.concatenate([D, eye], axis=-1)
+
+
+def _eliminate(j: LoopIndex, both: Float[Array, "*batch b b2"]) -> Float[Array, "*batch b b2"]:
+    row = jnp.arange(both.shape[-2])
+    root = lax.rsqrt(both[..., j, j])[..., None]
+    pivot = both[..., j, :] * root
+    below = jnp.where(row > j, both[..., :, j] * root, 0.0)
+    pivot = pivot[..., None, :]
+    return jnp.where((row == j)[:, None], pivot, both - below[..., :, None] * pivot)
+
+
+def inverse_factor(C: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """L⁻¹ for L Lᵀ = C = [[A, Bᵀ], [B, D]], by halves: those of A and of what A leaves of D; NaN
+    where C is not positive definite.
+    """
+    m = C.shape[-1]
+    if m <= COLUMNS_OF_PANEL:
+        return _eliminated(C)
+    h = COLUMNS_OF_PANEL * math.ceil(m / (2 * COLUMNS_OF_PANEL))
+    A, B, D = C[..., :h, :h], C[..., h:, :h], C[..., h:, h:]
+    first = inverse_factor(A)
+    along = B @ first.mT
+    second = inverse_factor(D - along @ along.mT)
+    below = -second @ (along @ first)
+    above = jnp.zeros((*C.shape[:-2], h, m - h), C.dtype)
+    return jnp.concatenate(
+        [jnp.concatenate([first, above], -1), jnp.concatenate([below, second], -1)], -2
+    )
 
 
 def times(z: Float[np.ndarray, "N d"], W: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "N k"]:

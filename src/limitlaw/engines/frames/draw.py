@@ -24,6 +24,7 @@ from limitlaw.core.labelled import (
 from limitlaw.core.space import Dim
 from limitlaw.engines.engine import Draw, Rules, softmax
 from limitlaw.engines.frames import linear
+from limitlaw.engines.frames.forgetting import Forgetting
 from limitlaw.engines.frames.fresh import (
     Dimension,
     Form,
@@ -36,6 +37,7 @@ from limitlaw.engines.frames.fresh import (
     total,
 )
 from limitlaw.engines.frames.fresh_scores import fresh_scores, scores_with_drawn
+from limitlaw.engines.frames.joining import Join, Split, join_rule, split_rule
 from limitlaw.engines.frames.ledger import Ledger
 from limitlaw.engines.frames.loop import scanned
 from limitlaw.engines.frames.spaces import Frame, Points, Space
@@ -64,11 +66,13 @@ class FramesDraw(Draw):
         self.ledgers: dict[Family, Ledger] = {}
         self.spaces: dict[Component, Space] = {}
         self.asked: dict[Dim, int] = {}
+        self.forgetting = Forgetting(self)
 
     def evaluate(self, value: Value) -> None:
         """Numbers, or vectors, by the rule of the instruction.
         Vectors that are read more than once are settled.
         """
+        self.forgetting.before(value)
         super().evaluate(value)
         if value.is_vector and self.facts.uses[value] > 1:
             self.settled(value)
@@ -337,5 +341,7 @@ FRAME_RULES: Rules = {
     core.Argument: _argument,
     core.Scan: scanned,
     core.FromScan: _from_scan,
+    Join: join_rule,
+    Split: split_rule,
 }
 FramesDraw.rules = FRAME_RULES

@@ -24,6 +24,7 @@ from limitlaw.engines.effort import BUDGET, Pace, default_draws
 from limitlaw.engines.engine import PROGRAMS, slots
 from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.fresh import at_width
+from limitlaw.engines.frames.joined import joined
 from limitlaw.engines.frames.statistics import Conditions, Samples
 from limitlaw.engines.law import Last, law_given
 from limitlaw.engines.reading import Reading
@@ -180,13 +181,14 @@ def _draws(
 
 
 def demanded_outputs(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """The same outputs, by a program that computes no more than they need; loops inside of loops
-    with reverse loops are written out.
+    """The same outputs, by a program that computes no more than they need, in which heads whose
+    products are added up have one matrix; loops inside of loops with reverse loops are written
+    out.
     """
     given = tuple(output.value for output in outputs)
     if Analysis(Program(given)).has_reverse_loops_and_others:
         given = unrolled(given)
-    values = demanded(given)
+    values = joined(demanded(given))
     return tuple(
         Output(value, output.layout) for value, output in zip(values, outputs, strict=True)
     )

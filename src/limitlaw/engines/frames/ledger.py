@@ -12,7 +12,6 @@ zero where x was spanned already, so that after n inputs nothing fresh is left.
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -21,7 +20,7 @@ from limitlaw.core.labelled import Axis, Labelled, add, finite_shape, labelled
 from limitlaw.engines.frames.fresh import Dimension, Fresh
 from limitlaw.engines.frames.spaces import Space
 from limitlaw.engines.meeting import Meeting
-from limitlaw.numerics.factors import orthonormalise
+from limitlaw.numerics.bases import extended
 from limitlaw.numerics.random import Source
 
 
@@ -61,7 +60,7 @@ class Ledger:
         basis = nothing if known is None else known.basis
         r = max(vectors.shape[-1], basis.shape[-1])
         vectors, basis = _same_count(_wider(vectors, r), _wider(basis, r))
-        B, self.L, self.new = jax.vmap(lambda x, Q: orthonormalise(x, Q, 0))(vectors, basis)
+        B, self.L, self.new = extended(vectors, basis)
         c = self._scattered(self.L)
         fresh = Fresh(c, c.axes, frozenset(own))
         if known is None:

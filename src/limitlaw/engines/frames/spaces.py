@@ -31,7 +31,7 @@ class Frame:
         reserved = _reserved(D, has_one, observed)
         self.one = reserved[0] if has_one else None
         self.axes_of_coordinates = reserved[1:] if has_one else reserved
-        self.r = reserved.shape[1] if len(reserved) else 0
+        self.r = self.reserved = reserved.shape[1] if len(reserved) else 0
         self.taken: Float[Array, " r"] | None = None
 
     def draw(self, key: Source, fresh: Fresh) -> Labelled:

@@ -4,9 +4,9 @@ As n → ∞ a wide vector is its second moments *and*, where W and Wᵀ both ac
 order n^{-1/2} along other vectors: dot products under 1/√n read them. A frame holds both, so that
 the calculation at finite width is the limit's too, at a width n at which 1/n is below rounding:
 a frame has as many axes as there are vectors, whatever n is. Only nonlinearities need coordinates
-of the vectors on which they act, of which `HIDDEN` stand for all n of them. That is the law of a
-network with so many hidden neurons, which differs by O(1/HIDDEN): laws state that error, by
-comparison with a quarter of them.
+of the vectors on which they act, of which `HIDDEN` stand for all n of them, in large programs as
+few as max(256, 8 s) for s tokens. That is the law of a network with so many hidden neurons N,
+which differs by O(1/N): laws state that error, by comparison with a quarter of them.
 
 Where transposes add components of order one, as in Wᵀ φ(W x), the shape of W matters, and where
 there are factors √n, as in one step of training under μP, that they cancel factors 1/√n of other
@@ -51,7 +51,8 @@ from limitlaw.numerics.random import Source, random_seed
 # n^{-1/2} = 2⁻²² is what is dropped, and 2⁻⁵³ n^{1/2} = 2⁻³¹ a rounding of what scores read
 WIDTH = 2.0**44
 HIDDEN = 2**12  # coordinates of vectors on which nonlinearities act
-EACH = 16  # at least so many for each vector of a batch
+HELD = 2**21  # numbers of a draw beyond which there are fewer coordinates, but
+FEWEST, EACH = 2**8, 8  # never fewer than these, or than so many for each vector of a batch
 COMPARED = 64  # draws at two widths, which show what grows with n
 ROUNDED = 1e-12  # what is smaller is rounding
 
@@ -237,17 +238,30 @@ class InFrames:
     # --- sizes -----------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _most(self) -> int:
-        """The vectors of the largest batch that needs coordinates; 0 if there is none."""
+    def _batches(self) -> list[int]:
+        """How many vectors there are in each batch that needs coordinates."""
         program = engine.program_of(demanded_outputs(self.outputs))
-        found = (item for part, _ in Analysis(program).parts() for item in part.components.items())
-        batches = (math.prod(sizes(v.axes)) for v, c in found if c.points and c.dim.wide)
-        return max(batches, default=0)
+        return [
+            math.prod(sizes(v.axes))
+            for part, times in Analysis(program).parts()
+            for v, c in part.components.items()
+            if c.points and c.dim.wide
+            for _ in range(times)
+        ]
+
+    @property
+    def _most(self) -> int:
+        """The vectors of the largest batch; 0 if there is none."""
+        return max(self._batches, default=0)
 
     @property
     def sizes(self) -> Sizes:
-        """Those of a draw."""
-        hidden = max(HIDDEN, 2 ** math.ceil(math.log2(EACH * max(self._most, 1))))
+        """Those of a draw: `HIDDEN` coordinates, fewer where there are very many vectors, and as
+        many more as a batch needs.
+        """
+        affordable = 2 ** math.floor(math.log2(HELD / max(sum(self._batches), 1)))
+        least = max(FEWEST, 2 ** math.ceil(math.log2(EACH * max(self._most, 1))))
+        hidden = max(min(HIDDEN, affordable), least)
         tied = self.square and self._most > 0
         return Sizes(float(hidden) if tied else WIDTH, hidden, tied)
 
