@@ -218,6 +218,9 @@ def _blocks(
 ) -> Iterator[tuple[Array, Array, Array]]:
     """The same for so many rows at a time: x = B F + L Q' with the frame F of all before them, and
     Q' = B' F + L' Q again, so that x = (B + L B') F + L L' Q (Giraud et al.).
+
+    A row of Q' may err where little was left of x, and then the rest of a later row does, which
+    should be nothing: in the second turn it is zero beside the length of its row of Q'.
     """
     frame, nothing = basis, jnp.zeros((0, x.shape[1]), x.dtype)
     for start in range(0, x.shape[0], size):
@@ -225,8 +228,8 @@ def _blocks(
         lengths = jnp.sum(rows * rows, axis=-1)
         B = rows @ frame.T
         _, L, Q = _row_by_row(rows - B @ frame, nothing, written_out, lengths)
-        again = Q @ frame.T
-        _, L2, Q = _row_by_row(Q - again @ frame, nothing, written_out)
+        again, lengths = Q @ frame.T, jnp.sum(Q * Q, axis=-1)
+        _, L2, Q = _row_by_row(Q - again @ frame, nothing, written_out, lengths)
         yield B + L @ again, L @ L2, Q
         frame = jnp.concatenate([frame, Q])
 
