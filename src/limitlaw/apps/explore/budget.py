@@ -4,6 +4,8 @@ once.
 
 from limitlaw.apps.explore.choice import Choice
 from limitlaw.digits import duration
+from limitlaw.engines.limit.in_frames import EACH as COORDINATES_EACH
+from limitlaw.engines.limit.in_frames import HIDDEN as COORDINATES
 
 ANSWER_SECONDS = 30.0  # seconds that an answer may take
 NORMALS = 2e7  # numbers a second that an ordinary core draws and uses, measured with a margin
@@ -12,7 +14,8 @@ SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of
-COMPILING = 2.0  # seconds that the gradients of a block take to compile
+COMPILING = 2.0  # seconds that the gradients of a block take to compile at a width
+COMPILING_LIMIT = 5.0  # and as n → ∞
 
 
 def check_law(choice: Choice) -> None:
@@ -47,7 +50,7 @@ def weights_of(choice: Choice) -> int:
 
 def check_depth(choice: Choice) -> None:
     """Raise where the statistics of all layers would take too long."""
-    s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
+    s, wide = choice.tokens, (1 + HIDDEN) * choice.width * (len(choice.widths) - 1)
     numbers = choice.depth * s * (choice.heads * s + s + wide)
     _check(
         8 * FOLLOWED_DRAWS * numbers,
@@ -58,13 +61,16 @@ def check_depth(choice: Choice) -> None:
 
 def check_gradients(choice: Choice) -> None:
     """Raise where compiling the way back, which is written out block by block, would take too
-    long.
+    long, or draws: as n → ∞ with hidden coordinates, where there is a nonlinearity, three times.
     """
-    s = choice.tokens
-    numbers = choice.depth * s * (choice.heads * s + (1 + HIDDEN) * choice.width)
-    compiling = COMPILING * NORMALS * choice.depth
+    s, linear = choice.tokens, choice.phi == "identity"
+    hidden = 0 if linear else 3 * max(COORDINATES, COORDINATES_EACH * s)
+    wide = (1 + HIDDEN) * choice.width * (len(choice.widths) - 1)
+    numbers = choice.depth * s * (choice.heads * s + hidden + wide)
+    blocks = choice.depth * (COMPILING_LIMIT + COMPILING * (len(choice.widths) - 1))
     what = f"gradients of {choice.depth} blocks are compiled one by one"
-    _check(16 * DIFFERENTIATED * numbers + compiling, what, "blocks or tokens, or less width")
+    fewer = "blocks or tokens" if choice.widths == (None,) else "blocks or tokens, or less width"
+    _check(16 * DIFFERENTIATED * numbers + blocks * NORMALS, what, fewer)
 
 
 def _check(cost: float, what: str, fewer: str) -> None:

@@ -97,10 +97,21 @@ class Choice:
         choices=(
             ("limit", "n → ∞"),
             ("both", "n → ∞ and width n"),
-            ("gradients", "gradients at width n"),
+            ("gradients", "gradients, n → ∞"),
+            ("both-gradients", "gradients, n → ∞ and width n"),
         ),
         group="depth",
     )
+
+    @property
+    def of_gradients(self) -> bool:
+        """Are the curves those of gradients?"""
+        return "gradients" in self.compare
+
+    @property
+    def widths(self) -> tuple[int | None, ...]:
+        """The widths of the curves along depth; None is n → ∞."""
+        return (None, self.width) if "both" in self.compare else (None,)
 
     @property
     def query(self) -> str:
