@@ -308,7 +308,7 @@ def test_depth_follows_its_controls(page):
     assert "norm=none" in page.driver.current_url
     page.choose("width", "8")
     page.choose("compare", "gradients")
-    gradients = ll.gradients(net, None, samples=64, key=0)
+    gradients = ll.gradients(net, 8, samples=64, key=0)
     rows = page.script(f"return {lines}.map((r) => [...r.cells].map((c) => c.textContent))")
     assert rows == list(gradients.rows())
     shown = page.script(

@@ -65,7 +65,7 @@ def test_its_own_page_is_served(get, explorer):
         ),
         ("/api/simulated?width=4096", 400, "a simulation draws all"),
         ("/api/depth?compare=gradients&depth=48", 400, "gradients of 48 blocks are compiled"),
-        ("/api/depth?compare=both-gradients&phi=gelu&tokens=32&token=0", 400, "fewer blocks or"),
+        ("/api/depth?compare=gradients-limit", 400, "choose fewer blocks, heads or tokens"),
         ("/api/exact?page=<b>", 400, "page must be"),
         ("/api/nothing", 404, "there is no such answer"),
         ("/download/etc", 404, "there is no such file"),

@@ -4,8 +4,6 @@ once.
 
 from limitlaw.apps.explore.choice import Choice
 from limitlaw.digits import duration
-from limitlaw.engines.limit.in_frames import EACH as COORDINATES_EACH
-from limitlaw.engines.limit.in_frames import HIDDEN as COORDINATES
 
 ANSWER_SECONDS = 30.0  # seconds that an answer may take
 NORMALS = 2e7  # numbers a second that an ordinary core draws and uses, measured with a margin
@@ -14,8 +12,8 @@ SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of
-COMPILING = 2.0  # seconds that the gradients of a block take to compile at a width
-COMPILING_LIMIT = 5.0  # and as n → ∞
+# seconds that the gradients of a block take to compile at a width, and as n → ∞, on two cores
+COMPILING, COMPILING_LIMIT = 2.5, 6.0
 
 
 def check_law(choice: Choice) -> None:
@@ -50,8 +48,8 @@ def weights_of(choice: Choice) -> int:
 
 def check_depth(choice: Choice) -> None:
     """Raise where the statistics of all layers would take too long."""
-    s, wide = choice.tokens, (1 + HIDDEN) * choice.width * (len(choice.widths) - 1)
-    numbers = choice.depth * s * (choice.heads * s + s + wide)
+    s = choice.tokens
+    numbers = choice.depth * s * (choice.heads * s + s + _wide(choice))
     _check(
         8 * FOLLOWED_DRAWS * numbers,
         f"{FOLLOWED_DRAWS} draws of {numbers:,} numbers",
@@ -61,16 +59,20 @@ def check_depth(choice: Choice) -> None:
 
 def check_gradients(choice: Choice) -> None:
     """Raise where compiling the way back, which is written out block by block, would take too
-    long, or draws: as n → ∞ with hidden coordinates, where there is a nonlinearity, three times.
+    long, or draws, as n → ∞ in frames of s axes for each token and head.
     """
-    s, linear = choice.tokens, choice.phi == "identity"
-    hidden = 0 if linear else 3 * max(COORDINATES, COORDINATES_EACH * s)
-    wide = (1 + HIDDEN) * choice.width * (len(choice.widths) - 1)
-    numbers = choice.depth * s * (choice.heads * s + hidden + wide)
-    blocks = choice.depth * (COMPILING_LIMIT + COMPILING * (len(choice.widths) - 1))
+    s, limit = choice.tokens, None in choice.widths
+    in_frames = 1.3 * choice.heads * s**2 + 60 * s + 2000 if limit else 0.0
+    numbers = choice.depth * s * (choice.heads * s + in_frames + _wide(choice))
+    compiling = COMPILING_LIMIT * limit + COMPILING * (choice.widths != (None,))
     what = f"gradients of {choice.depth} blocks are compiled one by one"
-    fewer = "blocks or tokens" if choice.widths == (None,) else "blocks or tokens, or less width"
-    _check(16 * DIFFERENTIATED * numbers + blocks * NORMALS, what, fewer)
+    fewer = "blocks, heads or tokens" if limit else "blocks or tokens, or less width"
+    _check(16 * DIFFERENTIATED * numbers + compiling * choice.depth * NORMALS, what, fewer)
+
+
+def _wide(choice: Choice) -> int:
+    """Coordinates of a token and its hidden units at a width, if curves of one are wanted."""
+    return (1 + HIDDEN) * choice.width * (choice.widths != (None,))
 
 
 def _check(cost: float, what: str, fewer: str) -> None:

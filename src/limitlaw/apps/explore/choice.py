@@ -97,8 +97,9 @@ class Choice:
         choices=(
             ("limit", "n → ∞"),
             ("both", "n → ∞ and width n"),
-            ("gradients", "gradients, n → ∞"),
-            ("both-gradients", "gradients, n → ∞ and width n"),
+            ("gradients-limit", "gradients, n → ∞"),
+            ("gradients", "gradients at width n"),
+            ("gradients-both", "gradients, n → ∞ and width n"),
         ),
         group="depth",
     )
@@ -106,12 +107,14 @@ class Choice:
     @property
     def of_gradients(self) -> bool:
         """Are the curves those of gradients?"""
-        return "gradients" in self.compare
+        return self.compare.startswith("gradients")
 
     @property
     def widths(self) -> tuple[int | None, ...]:
         """The widths of the curves along depth; None is n → ∞."""
-        return (None, self.width) if "both" in self.compare else (None,)
+        if self.compare == "gradients":
+            return (self.width,)
+        return (None, self.width) if self.compare.endswith("both") else (None,)
 
     @property
     def query(self) -> str:
