@@ -52,16 +52,16 @@ def test_errors() -> None:
 
 
 def relu_network(c: float) -> ll.Wide:
-    return ll.repeat(lambda x: ll.relu(ll.dense(x, c)), X, 3)
+    return ll.repeat(lambda x: ll.relu(ll.dense(x, c)), X, 2)
 
 
 @pytest.mark.parametrize(
     ("statistic", "at", "target", "expected"),
     [
         ("gradient_ratio", 2, 0.81, math.sqrt(2 * 0.81)),
-        ("gradient", None, 2.0, math.sqrt(2 * 2 ** (1 / 3))),
-        ("gradient", 1, 2.0, math.sqrt(2 * math.sqrt(2))),
-        # s (σ²/2)³ of W_1 of every layer
+        ("gradient", None, 2.0, math.sqrt(2 * math.sqrt(2))),
+        ("gradient", 1, 2.0, 2.0),
+        # s (σ²/2)² of W_1 of every layer
         ("gradient_W_1", None, 5.0, math.sqrt(2)),
     ],
 )
@@ -91,7 +91,7 @@ def test_gradients_behind_attention() -> None:
 def test_errors_of_gradients() -> None:
     with pytest.raises(ValueError, match="statistic must be one of gradient, gradient_corr"):
         solve(relu_network, "gradient_W_Q", 1.0, over=(0.5, 2.0))
-    with pytest.raises(ValueError, match="at must be one of the layers 0 … 3 of network, got 4"):
+    with pytest.raises(ValueError, match="at must be one of the layers 0 … 2 of network, got 4"):
         solve(relu_network, "gradient", 1.0, over=(0.5, 2.0), at=4)
     with pytest.raises(ValueError, match="at: gradient_ratio is not defined at layer 0"):
         solve(relu_network, "gradient_ratio", 1.0, over=(0.5, 2.0), at=0)

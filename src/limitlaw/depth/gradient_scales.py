@@ -32,6 +32,7 @@ class DrawnGradient:
         self.most, self.together, self.evaluated = most, min(AT_ONCE, most), 0
         self.watch: Watch | None = None
         self._seen: dict[float, Float[np.ndarray, " draws"]] = {}
+        self._biases: dict[float, float] = {}
 
     def at(self, x: float, draws: int) -> Float[np.ndarray, " draws"]:
         """The values of `draws` draws at x or more; of one, where nothing is random."""
@@ -40,6 +41,10 @@ class DrawnGradient:
         if known is None or len(known) < draws:
             found, asked = self._found(x, draws)
             known = self._seen[x] = self._values(asked, found.arrays)
+            rougher = found.rougher
+            self._biases[x] = 0.0
+            if rougher is not None:
+                self._biases[x] = float(np.mean(self._values(asked, rougher)) - np.mean(known)) / 3
             self.random, self._replicates = found.random, found.replicates
             if not found.random:
                 self.most = 1
@@ -53,11 +58,7 @@ class DrawnGradient:
         """How far hidden coordinates may move the mean at x: a third of what a quarter of them
         does.
         """
-        found, asked = self._found(x, len(self._seen[x]))
-        if found.rougher is None:
-            return 0.0
-        other = self._values(asked, found.rougher)
-        return float(np.mean(other) - np.mean(self._seen[x])) / 3
+        return self._biases[x]
 
     def _found(self, x: float, draws: int) -> tuple[DrawnLimit, Statistics]:
         outputs, asked = asked_of(self._network(math.exp(x)))

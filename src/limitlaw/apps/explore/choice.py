@@ -93,7 +93,7 @@ class Choice:
     compare: str = _setting(
         "limit",
         "Curves",
-        "a width takes longer than the limit",
+        "a width takes longer, of gradients the limit",
         choices=(
             ("limit", "n → ∞"),
             ("both", "n → ∞ and width n"),
