@@ -70,8 +70,15 @@ def network(factor: float, count: int, depth: int = VIT_DEPTH) -> ll.Wide:
 
     def attention(z: ll.Wide) -> ll.Wide:
         if factor:
-            stds = {"q_std": std, "k_std": std, "v_std": VIT_STD, "o_std": VIT_STD}
-            return ll.nn.attention(z, VIT_HEADS, VIT_HEAD_DIM, **stds)
+            return ll.nn.attention(
+                z,
+                VIT_HEADS,
+                VIT_HEAD_DIM,
+                q_std=std,
+                k_std=std,
+                v_std=VIT_STD,
+                o_std=VIT_STD,
+            )
         return np.full((count, count), VIT_STD**2 / count) @ (ll.Matrix() @ z)  # W^O W^V as one
 
     def block(x: ll.Wide) -> ll.Wide:
