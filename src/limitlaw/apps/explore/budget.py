@@ -12,8 +12,7 @@ SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of
-# seconds that the gradients of a block take to compile at a width, and as n → ∞, on two cores
-COMPILING, COMPILING_LIMIT = 2.5, 6.0
+COMPILING, COMPILING_LIMIT = 9.0, 14.0  # seconds for gradients, at a width and as n → ∞
 
 
 def check_law(choice: Choice) -> None:
@@ -58,16 +57,16 @@ def check_depth(choice: Choice) -> None:
 
 
 def check_gradients(choice: Choice) -> None:
-    """Raise where compiling the way back, which is written out block by block, would take too
-    long, or draws, as n → ∞ in frames of s axes for each token and head.
+    """Raise where compiling the way back, or draws, would take too long: as n → ∞ these are in
+    frames of s axes for each token and head.
     """
     s, limit = choice.tokens, None in choice.widths
     in_frames = 1.3 * choice.heads * s**2 + 60 * s + 2000 if limit else 0.0
     numbers = choice.depth * s * (choice.heads * s + in_frames + _wide(choice))
     compiling = COMPILING_LIMIT * limit + COMPILING * (choice.widths != (None,))
-    what = f"gradients of {choice.depth} blocks are compiled one by one"
+    what = f"gradients of {choice.depth} blocks"
     fewer = "blocks, heads or tokens" if limit else "blocks or tokens, or less width"
-    _check(16 * DIFFERENTIATED * numbers + compiling * choice.depth * NORMALS, what, fewer)
+    _check(16 * DIFFERENTIATED * numbers + compiling * NORMALS, what, fewer)
 
 
 def _wide(choice: Choice) -> int:
