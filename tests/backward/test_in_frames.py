@@ -202,6 +202,39 @@ def test_what_grows_is_refused() -> None:
         ll.limit(y)
 
 
+def score_of_a_chain() -> ll.Scalars:
+    """√n |Wᵀ x|²/n, with the same random numbers at every width."""
+    x, W = ll.initial(), ll.Matrix()
+    return ll.dot(W @ (W.T @ x), x)
+
+
+def score_of_hidden_neurons() -> ll.Scalars:
+    """As many hidden neurons as the width has: their random numbers differ."""
+    x, W = ll.initial(), ll.Matrix()
+    return ll.dot(W.T @ ll.relu(W @ x), x)
+
+
+@pytest.mark.parametrize(
+    ("growing", "least"),
+    [(score_of_a_chain, 0.7), (score_of_a_chain, 1.3), (score_of_hidden_neurons, 0.7)],
+)
+def test_what_grows_in_some_draws_is_refused(growing: Program, least: float) -> None:
+    """In 24 or 10 % of them, and is 0 in the others."""
+    x = ll.initial()
+    some = ll.apply(lambda p: jnp.maximum(p - least, 0.0), ll.dot(ll.initial(), x))
+    with pytest.raises(ValueError, match="y grows with n"):
+        ll.limit(some * growing(), samples=512)
+
+
+def test_what_is_heavy_tailed_does_not_grow() -> None:
+    """Though draws at two widths differ, as do quantiles of 256 of them."""
+    rough = lambda p: jnp.exp(2.5 * p)
+    for key in range(3):
+        x, W = ll.initial(), ll.Matrix()
+        y = ll.apply(rough, ll.dot(ll.initial(), W.T @ ll.relu(W @ x)))
+        assert ll.limit(y, samples=512, key=key).ppf(0.5) > 0
+
+
 def test_what_is_undefined_does_not_grow() -> None:
     with pytest.raises(ValueError, match="must be finite, got 8 NaN"):
         ll.limit(ll.apply(jnp.log, -chain()), samples=8)

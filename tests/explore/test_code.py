@@ -91,7 +91,7 @@ def test_code_of_the_simulation():
     "choice",
     [
         Choice(tokens=2, token=1, depth=2),
-        Choice(tokens=2, token=1, depth=2, width=8, compare="gradients"),
+        Choice(tokens=2, token=1, depth=1, width=8, compare="gradients-both"),
     ],
     ids=["limit", "gradients"],
 )

@@ -64,6 +64,8 @@ def test_its_own_page_is_served(get, explorer):
             "this would take about 7 minutes",
         ),
         ("/api/simulated?width=4096", 400, "a simulation draws all"),
+        ("/api/depth?compare=gradients&depth=48&width=4096", 400, "(gradients of 48 blocks)"),
+        ("/api/depth?compare=gradients-limit&depth=48&tokens=16", 400, "fewer blocks, heads or"),
         ("/api/exact?page=<b>", 400, "page must be"),
         ("/api/nothing", 404, "there is no such answer"),
         ("/download/etc", 404, "there is no such file"),

@@ -280,6 +280,20 @@ def test_blocks_of_rows_nearly_spanned_by_others(distance):
     assert np.flatnonzero(~present).tolist() == [33]
 
 
+@pytest.mark.parametrize("left", [1e-10, 3e-12, 1e-12])
+def test_a_last_direction_of_which_little_is_left(left):
+    """Later rows of its block that have more of it are spanned: no direction comes twice."""
+    generator, r = np.random.default_rng(0), 20
+    axes = np.linalg.qr(generator.standard_normal((r, r)))[0]
+    coefficients = generator.standard_normal((2 * r, r))
+    coefficients[: r - 1, -1], coefficients[r - 1, -1] = 0.0, left
+    x = coefficients @ axes
+    _, L, Q = (np.asarray(a) for a in orthonormalise(jnp.asarray(x), jnp.zeros((0, r))))
+    assert np.count_nonzero(np.any(Q != 0, axis=1)) == r
+    assert np.linalg.norm(Q, 2) < 1 + 1e-12
+    np.testing.assert_allclose(L @ Q, x, atol=1e-13)
+
+
 def test_zero_rows_of_the_basis():
     basis = frame(3, 6)
     basis[1] = 0

@@ -3,11 +3,14 @@
 import numpy as np
 
 from limitlaw.apps.studies import (
+    alekseev,
     cowsik,
     giorlandino,
+    kedia,
     nait_saada,
     noci,
     participation,
+    query_gradients,
     tails,
     unit_scaling,
 )
@@ -26,6 +29,9 @@ def true_tables() -> dict[str, Table]:
         "nait_saada": _nait_saada(),
         "unit_scaling": _unit_scaling(),
         "tails": _tails(),
+        "kedia": _kedia(),
+        **_alekseev(),
+        "query_gradients": _query_gradients(),
     }
 
 
@@ -105,3 +111,51 @@ def _tails() -> Table:
     ]
     curve = {"layer": layers, "kurtosis": 0.1 * layers, "error": ERROR}
     return rows(*({"network": kind, "width": width, **curve} for kind, width in cases))
+
+
+def _kedia() -> Table:
+    cases = [(std, r, 0.0) for std in kedia.SCORE_STDS for r in kedia.CORRELATIONS]
+    return rows(
+        *(
+            {
+                "std": std,
+                "r_x": r_x,
+                "r_g": r_g,
+                "drawn": 1.43 if (std, r_x) == (0.6, 0.0) else 1.01,
+                "drawn_error": ERROR,
+                "limit": kedia.with_scores(np.array(std**2)) if r_x == 0 else 1.0,
+                "limit_error": 10 * ERROR,
+            }
+            for std, r_x, r_g in cases
+        )
+    )
+
+
+def _alekseev() -> dict[str, Table]:
+    layers = np.arange(alekseev.VIT_DEPTH + 1)
+    curves = alekseev.recursion(alekseev.VIT_DEPTH, alekseev.VIT_TOKENS, alekseev.VIT_START)
+    errors = {f"{name}_error": ERROR for name in curves}
+    cases = [
+        {"factor": factor, "layer": layers, **curves, **errors}
+        for factor in alekseev.SCORE_FACTORS
+    ]
+    return {"alekseev": rows(*cases), "alekseev_published": rows({"layer": layers, **curves})}
+
+
+def _query_gradients() -> Table:
+    """For β > √2 as with infinitely many tokens; below with fewer and fewer of the gradient."""
+    betas = np.array(query_gradients.GRADIENT_BETAS)
+    model = query_gradients.frozen(betas)
+    cases = [(count, 0, gap) for count, gap in {32: 0.1, 512: 0.0}.items()]
+    return rows(
+        *(
+            {
+                "tokens": count,
+                "block": block,
+                "beta": betas,
+                "gradient": np.where(model > 0, model, gap),
+                "error": ERROR,
+            }
+            for count, block, gap in [*cases, (32, 1, 0.05)]
+        )
+    )

@@ -64,7 +64,7 @@ def test_what_it_leaves(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["kedia"], "there is no study 'kedia'; there are giorlandino, participation, "),
+        (["vaswani"], "there is no study 'vaswani'; there are giorlandino, participation, "),
         (["--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--seed", "-1"], "--seed must not be negative, got -1"),
         (["noci", "--out", "FILE"], "cannot write FILE"),

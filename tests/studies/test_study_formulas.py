@@ -4,17 +4,22 @@ small chains against them.
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
+import limitlaw as ll
 from limitlaw.apps.studies import (
+    alekseev,
     cowsik,
     giorlandino,
+    kedia,
     nait_saada,
     noci,
     participation,
+    query_gradients,
     tails,
     unit_scaling,
 )
@@ -150,3 +155,64 @@ def test_near():
     assert near(1.04, 1.0, 0.05)
     assert not near(1.06, 1.0, 0.05)
     assert not near(math.nan, 1.0, 0.05)
+
+
+def test_gradients_behind_attention():
+    """The whole Jacobian of many small networks in NumPy's place: values alone give the closed
+    form where there are no scores; here σ_Q = σ_K = 1 and few tokens.
+    """
+    value = kedia.gradient_variance(1.0, 0.3, 0.0, 6, 3)
+    found, n = np.asarray(ll.simulate(value, 12, 4000, 1)), 12
+
+    def one(key):
+        keys = jax.random.split(key, 5)
+        x, u = (
+            jax.random.normal(k, shape) for k, shape in zip(keys, ((6, n), (6, 3)), strict=False)
+        )
+        x = jnp.sqrt(0.7) * x + jnp.sqrt(0.3) * jax.random.normal(keys[2], (1, n))
+        Q, K, V = jax.random.normal(keys[3], (3, 3, n)) / math.sqrt(n)
+
+        def f(x):
+            A = jax.nn.softmax(x @ Q.T @ (x @ K.T).T / math.sqrt(3))
+            return jnp.sum(u * (A @ (x @ V.T))) / math.sqrt(3)
+
+        return jnp.sum(jax.grad(f)(x) ** 2)
+
+    expected = np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(2), 4000)))
+    error = math.hypot(found.std(), expected.std()) / math.sqrt(4000)
+    assert abs(found.mean() - expected.mean()) < 5 * error
+
+
+def test_recursion_of_uniform_attention():
+    """The published recursion with a finite number of tokens is that of two blocks, by hand."""
+    published = alekseev.recursion(alekseev.VIT_DEPTH, alekseev.VIT_TOKENS, alekseev.VIT_START)
+    for name, value in alekseev.VIT_PUBLISHED.items():
+        assert published[name][-1] == pytest.approx(value, rel=5e-5)
+
+
+def test_two_copies_have_the_partial_jacobian():
+    """Their distance is that of `gradients`, which goes back through the same blocks."""
+    network = alekseev.network(0.0, 3, 1)
+    statistics = [ll.depth.Statistic(name, read) for name, read in alekseev.OF_COPIES.items()]
+    found = ll.trace(network, statistics)
+    x = ll.initial((3,), cov=0.2 + 0.8 * np.eye(3))
+    std = alekseev.VIT_STD
+    h = x + np.full((3, 3), std**2 / 3) @ (ll.Matrix() @ ll.layernorm(x))
+    hidden = ll.relu(ll.dense(ll.layernorm(h), std, dim=4 * ll.n))
+    back = ll.gradients([x, h + ll.dense(hidden, 2 * std)])["gradient"]
+    assert found["jacobian"].value[-1] == pytest.approx(
+        back.value[0], abs=1e-3 + 5 * back.error[0]
+    )
+    assert found["jacobian"].value[-1] > 1.1
+
+
+def test_participation_of_powers():
+    """The gradient of W_Q is E [Y₂ − 2 Y₃ + Y₂²] for any number of tokens."""
+    count, beta = 8, 1.5
+    found = query_gradients.query_gradient(count=count, beta=beta, block=False, draws=2048, seed=1)
+    p = np.random.default_rng(0).normal(size=(10**5, count)) * beta * math.sqrt(math.log(count))
+    A = np.exp(p)
+    A /= A.sum(axis=1, keepdims=True)
+    Y2, Y3 = (np.sum(A**k, axis=1) for k in (2, 3))
+    assert abs(found["gradient"] - np.mean(Y2 - 2 * Y3 + Y2**2)) < 5 * found["error"] + 1e-3
+    assert query_gradients.frozen(np.array([1.0, 2 * math.sqrt(2)])) == pytest.approx([0, 1 / 12])

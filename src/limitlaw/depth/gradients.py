@@ -90,12 +90,8 @@ def gradients(
     of vectors on which nonlinearities act may stand for all (where transposes have components of
     order 1/√n); errors include that.
     """
-    _, layers = stages(network)
-    y = layers[-1] if isinstance(network, Sequence) else network
-    given = Backward.of(network, _place(token, y))
-    asked = Statistics.of(given, math.prod(int(size) for size in y.shape))
+    outputs, asked = asked_of(network, token)
     pace = _pace(samples, rtol, asked)
-    outputs = (*given.grams, *given.norms)
     if width is None:
         return _as_n_grows(outputs, asked, pace, key)
     arrays = drawn_statistic(
@@ -110,30 +106,68 @@ def gradients(
     return Trace(columns, asked.labels, width, len(arrays[0]), pace.effort)
 
 
-def _as_n_grows(outputs: tuple[Scalars, ...], asked: "Statistics", pace: Pace, key: Any) -> Trace:
-    """The statistics as n → ∞."""
+def asked_of(
+    network: Wide | Sequence[Wide], token: int | None = None
+) -> "tuple[tuple[Scalars, ...], Statistics]":
+    """The numbers that a random readout of a network asks for, and the statistics of them."""
+    _, layers = stages(network)
+    y = layers[-1] if isinstance(network, Sequence) else network
+    given = Backward.of(network, _place(token, y))
+    asked = Statistics.of(given, math.prod(int(size) for size in y.shape))
+    return (*given.grams, *given.norms), asked
+
+
+class DrawnLimit(NamedTuple):
+    """What statistics read off draws as n → ∞. `rougher`: off as many with a quarter of the hidden
+    coordinates, if there are any. `program`: the one that was followed without frames.
+    """
+
+    arrays: Any
+    replicates: Replicates
+    rougher: Any
+    program: Limit | None
+    effort: str
+    kind: str
+    beyond: tuple[str, ...]
+
+    @property
+    def random(self) -> bool:
+        """Does anything stay random?"""
+        return self.program is None or self.program.random
+
+
+def drawn_limit(
+    outputs: tuple[Scalars, ...], asked: "Statistics", pace: Pace, key: Any
+) -> DrawnLimit:
+    """Draws of the statistics as n → ∞, in frames where components of order n^{-1/2} matter."""
     values, beyond, left = all_asked_for("gradients", outputs)
     if left is not None:
         frames = InFrames(values, left.of_order_one, key, beyond)
         arrays, rougher = frames.compared(asked.reading, pace)
-        columns = asked.columns(arrays, INDEPENDENT)
-        if rougher is not None:
-            other = asked.columns(rougher, INDEPENDENT)
-            columns = {name: with_bias(c, other[name]) for name, c in columns.items()}
-        return Trace(columns, asked.labels, None, len(arrays[0]), pace.effort, beyond)
+        return DrawnLimit(arrays, INDEPENDENT, rougher, None, pace.effort, "sampled", beyond)
     program = Limit(values, asked.reading)
     if program.traced:
         raise engine.untraceable("gradients")
     found = program.replicated(pace, key)
-    columns = asked.columns(found.arrays, found.replicates)
-    if program.random:
-        count, effort = len(found.arrays[0]), found.effort
-        return Trace(columns, asked.labels, None, count, effort, beyond)
+    drawn = found.arrays, found.replicates, None, program
+    return DrawnLimit(*drawn, found.effort, found.kind, beyond)
+
+
+def _as_n_grows(outputs: tuple[Scalars, ...], asked: "Statistics", pace: Pace, key: Any) -> Trace:
+    """The statistics as n → ∞."""
+    found = drawn_limit(outputs, asked, pace, key)
+    columns, count = asked.columns(found.arrays, found.replicates), len(found.arrays[0])
+    if found.rougher is not None:
+        other = asked.columns(found.rougher, INDEPENDENT)
+        columns = {name: with_bias(c, other[name]) for name, c in columns.items()}
+    if found.random or found.program is None:
+        return Trace(columns, asked.labels, None, count, found.effort, found.beyond)
     inflated: dict[str, Column] = {}
     if found.kind == "quadrature":
-        inflated = asked.columns(program.inflated().conditions(1, key).arrays, INDEPENDENT)
+        again = found.program.inflated().conditions(1, key)
+        inflated = asked.columns(again.arrays, INDEPENDENT)
     columns = {name: deterministic(c, inflated.get(name)) for name, c in columns.items()}
-    return Trace(columns, asked.labels, None, 1, "nothing is random", beyond)
+    return Trace(columns, asked.labels, None, 1, "nothing is random", found.beyond)
 
 
 def _place(token: int | None, y: Wide) -> int | None:
@@ -207,10 +241,10 @@ class Statistics(NamedTuple):
 
     def columns(self, arrays: Any, replicates: Replicates) -> dict[str, Column]:
         """The summary over draws of each statistic."""
-        read = self._read([np.asarray(a) for a in arrays])
+        read = self.read([np.asarray(a) for a in arrays])
         return {s.name: s.column(read[s.name], replicates, math.inf) for s in self.chosen}
 
-    def _read(self, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+    def read(self, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
         """The statistics of each draw, layer by layer."""
         g = arrays[0]
         correlation = arrays[1] if self.reading.several else np.full(g.shape, math.nan)

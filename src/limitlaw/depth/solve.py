@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from limitlaw.arguments import positive_int, real_number, relative_error, shown
+from limitlaw.depth.gradient_scales import DrawnGradient
 from limitlaw.depth.layers import stages, tied_loop
 from limitlaw.depth.statistics import Statistic, averaged
 from limitlaw.depth.trace import chosen_statistics, program_at_infinity
@@ -75,20 +76,16 @@ def solve(
         solve(network, "entropy", 0.8 * math.log(s), over=(0.1, 10))
 
     `network` is a function of a scale, `statistic` a name or a function as in `trace`, `at` by
-    default the last block. All scales have the same draws, so that their mean is a smooth function
-    of c; its root is found by Brent's method in ln c. Its error is that of the mean divided by the
-    slope.
+    default the last block. Names of columns of `gradients` are statistics, too: `gradient` is the
+    squared partial Jacobian norm from layer `at` to the last, by default from the input (0);
+    `gradient_ratio` and `gradient_W_Q`, … are those of a block, by default the first. All scales
+    have the same draws, so that their mean is a smooth function of c; its root is found by Brent's
+    method in ln c. Its error is that of the mean divided by the slope.
 
     Without `samples` there are as many draws as a standard error of `rtol`·c takes (1 % of c), up
     to 1,024: the root is found with a few of them and then corrected with more, as far as ten
     minutes go. `force` is that of `trace`.
     """
-    (chosen,) = chosen_statistics([statistic])
-    if chosen.summary is not averaged:
-        raise ValueError(
-            "solve needs a statistic of each draw, as 'entropy' or 'correlation', got "
-            f"{chosen.name!r}"
-        )
     if not callable(network):
         raise TypeError(f"network must be a function of a scale, got {shown(network)}")
     low, high = sorted(real_number("over", bound) for bound in over)
@@ -97,8 +94,13 @@ def solve(
     most = SOLVE_DRAWS if samples is None else positive_int("samples", samples)
     goal = relative_error(samples, rtol, BUDGET.rtol)
     least = 1 if samples is None else most  # of an unknown number the clock tells soon enough
-    drawn = DrawnStatistic(network, chosen, at, most, least, key)
-    root = Root(drawn, real_number("target", target), math.log(low), math.log(high), chosen.name)
+    drawn: DrawnStatistic | DrawnGradient
+    if isinstance(statistic, str) and statistic.startswith("gradient"):
+        name, drawn = statistic, DrawnGradient(network, statistic, at, most, key)
+    else:
+        chosen = _of_each_draw(statistic)
+        name, drawn = chosen.name, DrawnStatistic(network, chosen, at, most, least, key)
+    root = Root(drawn, real_number("target", target), math.log(low), math.log(high), name)
     x = 0.5 * (root.low + root.high)
     with watched("solve") as watch:
         drawn.watch = watch
@@ -110,9 +112,21 @@ def solve(
             root.look_around(x, draws)
     (f, error), slope = root.at(x, draws), root.slope
     step = f / slope if slope else 0.0  # what it leaves out is of the order of its square
+    error = math.hypot(error, drawn.bias(x))
     c = math.exp(x - step)
     error = c * math.hypot(error / slope, step * step) if slope else math.inf
     return Solution(c, error, slope / c, root.target, len(drawn.at(x, draws)))
+
+
+def _of_each_draw(statistic: str | Callable[..., Any]) -> Statistic:
+    """The statistic of the kernel and the scores that was asked for."""
+    (chosen,) = chosen_statistics([statistic])
+    if chosen.summary is not averaged:
+        raise ValueError(
+            "solve needs a statistic of each draw, as 'entropy' or 'correlation', got "
+            f"{chosen.name!r}"
+        )
+    return chosen
 
 
 def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
@@ -135,7 +149,9 @@ def _reached(root: "Root", x: float, goal: float) -> tuple[float, int]:
         draws = more
 
 
-def _seconds(drawn: "DrawnStatistic", draws: int, more: int, start: float) -> float:
+def _seconds(
+    drawn: "DrawnStatistic | DrawnGradient", draws: int, more: int, start: float
+) -> float:
     """Seconds passed, and those that more draws take, perhaps at another x as well."""
     each = (time.monotonic() - start) / max(1, drawn.evaluated)
     return time.monotonic() - start + each * (2 * more - draws)
@@ -195,6 +211,10 @@ class DrawnStatistic:
             return 0.0
         return float(Replicates(self._batches.replicate).error(values))
 
+    def bias(self, x: float) -> float:
+        """Of kernels and scores there is none."""
+        return 0.0
+
     def _batch(self, batch: int) -> Float[np.ndarray, " draws"]:
         numbers, program = self._batches.numbers(batch), self._program
         calls = USUAL * -(-self._least // self.together)
@@ -219,7 +239,12 @@ class Root:
     """
 
     def __init__(
-        self, drawn: DrawnStatistic, target: float, low: float, high: float, name: str
+        self,
+        drawn: DrawnStatistic | DrawnGradient,
+        target: float,
+        low: float,
+        high: float,
+        name: str,
     ) -> None:
         self.drawn, self.target, self.low, self.high = drawn, target, low, high
         self._name, self.slope = name, 0.0

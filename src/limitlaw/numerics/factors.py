@@ -211,6 +211,9 @@ def _block_by_block(
 ) -> tuple[Array, Array, Array]:
     """The same for `ROW_BY_ROW` rows at a time: x = B F + L Q' with the frame F of all before
     them, and Q' = B' F + L' Q again, so that x = (B + L B') F + L L' Q (Giraud et al.).
+
+    A row of Q' may err where little was left of x, and then the rest of a later row does, which
+    should be nothing: in the second turn it is zero beside the length of its row of Q'.
     """
     (k, r), k1, size = x.shape, basis.shape[0], ROW_BY_ROW
     missing = -k % size
@@ -224,8 +227,8 @@ def _block_by_block(
         lengths = jnp.sum(rows * rows, axis=-1)
         B = rows @ frame.T
         _, L, Q = _row_by_row(rows - B @ frame, nothing, written_out, lengths)
-        again = Q @ frame.T
-        _, L2, Q = _row_by_row(Q - again @ frame, nothing, written_out)
+        again, lengths = Q @ frame.T, jnp.sum(Q * Q, axis=-1)
+        _, L2, Q = _row_by_row(Q - again @ frame, nothing, written_out, lengths)
         B = lax.dynamic_update_slice_in_dim(B + L @ again, L @ L2, own, axis=1)
         frame = lax.dynamic_update_slice_in_dim(frame, Q, own, axis=0)
         return frame, lax.dynamic_update_slice_in_dim(found, B, start, axis=0)

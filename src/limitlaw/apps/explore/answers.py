@@ -166,13 +166,13 @@ def _followed(trace: ll.depth.Trace) -> Answer:
 
 
 def _traces(choice: Choice) -> list[Any]:
-    if choice.compare == "gradients":
-        budget.check_gradients(choice)
-        return [ll.gradients(programs.network(choice), choice.width, budget.DIFFERENTIATED, 0)]
-    budget.check_depth(choice)
-    widths = (None, choice.width) if choice.compare == "both" else (None,)
     net = programs.network(choice)
-    return [ll.trace(net, list(programs.FOLLOWED), n, budget.FOLLOWED_DRAWS, 0) for n in widths]
+    if choice.of_gradients:
+        budget.check_gradients(choice)
+        return [ll.gradients(net, n, budget.DIFFERENTIATED, 0) for n in choice.widths]
+    budget.check_depth(choice)
+    names = list(programs.FOLLOWED)
+    return [ll.trace(net, names, n, budget.FOLLOWED_DRAWS, 0) for n in choice.widths]
 
 
 def program(choice: Choice, stopped: Stopped) -> Answer:

@@ -12,7 +12,7 @@ SIMULATING = 8.0  # seconds that a histogram may take
 HIDDEN = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of
-COMPILING = 2.0  # seconds that the gradients of a block take to compile
+COMPILING, COMPILING_LIMIT = 9.0, 14.0  # seconds for gradients, at a width and as n → ∞
 
 
 def check_law(choice: Choice) -> None:
@@ -47,8 +47,8 @@ def weights_of(choice: Choice) -> int:
 
 def check_depth(choice: Choice) -> None:
     """Raise where the statistics of all layers would take too long."""
-    s, wide = choice.tokens, (1 + HIDDEN) * choice.width if choice.compare == "both" else 0
-    numbers = choice.depth * s * (choice.heads * s + s + wide)
+    s = choice.tokens
+    numbers = choice.depth * s * (choice.heads * s + s + _wide(choice))
     _check(
         8 * FOLLOWED_DRAWS * numbers,
         f"{FOLLOWED_DRAWS} draws of {numbers:,} numbers",
@@ -57,14 +57,21 @@ def check_depth(choice: Choice) -> None:
 
 
 def check_gradients(choice: Choice) -> None:
-    """Raise where compiling the way back, which is written out block by block, would take too
-    long.
+    """Raise where compiling the way back, or draws, would take too long: as n → ∞ these are in
+    frames of s axes for each token and head.
     """
-    s = choice.tokens
-    numbers = choice.depth * s * (choice.heads * s + (1 + HIDDEN) * choice.width)
-    compiling = COMPILING * NORMALS * choice.depth
-    what = f"gradients of {choice.depth} blocks are compiled one by one"
-    _check(16 * DIFFERENTIATED * numbers + compiling, what, "blocks or tokens, or less width")
+    s, limit = choice.tokens, None in choice.widths
+    in_frames = 1.3 * choice.heads * s**2 + 60 * s + 2000 if limit else 0.0
+    numbers = choice.depth * s * (choice.heads * s + in_frames + _wide(choice))
+    compiling = COMPILING_LIMIT * limit + COMPILING * (choice.widths != (None,))
+    what = f"gradients of {choice.depth} blocks"
+    fewer = "blocks, heads or tokens" if limit else "blocks or tokens, or less width"
+    _check(16 * DIFFERENTIATED * numbers + compiling * NORMALS, what, fewer)
+
+
+def _wide(choice: Choice) -> int:
+    """Coordinates of a token and its hidden units at a width, if curves of one are wanted."""
+    return (1 + HIDDEN) * choice.width * (choice.widths != (None,))
 
 
 def _check(cost: float, what: str, fewer: str) -> None:

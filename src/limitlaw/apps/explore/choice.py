@@ -93,14 +93,28 @@ class Choice:
     compare: str = _setting(
         "limit",
         "Curves",
-        "a width takes longer than the limit",
+        "a width takes longer, of gradients the limit",
         choices=(
             ("limit", "n → ∞"),
             ("both", "n → ∞ and width n"),
+            ("gradients-limit", "gradients, n → ∞"),
             ("gradients", "gradients at width n"),
+            ("gradients-both", "gradients, n → ∞ and width n"),
         ),
         group="depth",
     )
+
+    @property
+    def of_gradients(self) -> bool:
+        """Are the curves those of gradients?"""
+        return self.compare.startswith("gradients")
+
+    @property
+    def widths(self) -> tuple[int | None, ...]:
+        """The widths of the curves along depth; None is n → ∞."""
+        if self.compare == "gradients":
+            return (self.width,)
+        return (None, self.width) if self.compare.endswith("both") else (None,)
 
     @property
     def query(self) -> str:

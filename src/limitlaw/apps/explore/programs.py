@@ -143,9 +143,10 @@ for trace in traces:
 
 
 def _traces_code(choice: Choice) -> str:
-    if choice.compare == "gradients":
-        return f"traces = [ll.gradients(net, {choice.width}, samples={DIFFERENTIATED}, key=0)]"
-    widths = f"(None, {choice.width})" if choice.compare == "both" else "(None,)"
+    widths = f"widths = {choice.widths}  # None: n → ∞"
+    if choice.of_gradients:
+        asked = f"ll.gradients(net, width, samples={DIFFERENTIATED}, key=0)"
+        return f"{widths}\ntraces = [{asked} for width in widths]"
     return f"""statistics = {json.dumps(FOLLOWED)}
-widths = {widths}  # None: n → ∞
+{widths}
 traces = [ll.trace(net, statistics, width, samples={FOLLOWED_DRAWS}, key=0) for width in widths]"""

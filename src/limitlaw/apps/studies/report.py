@@ -9,11 +9,14 @@ from limitlaw.apps.paper import report as shown
 from limitlaw.apps.paper.experiment import Experiment
 from limitlaw.apps.paper.shown.reading import Tables
 from limitlaw.apps.reports.report import HtmlReport
+from limitlaw.apps.studies.alekseev import ALEKSEEV
 from limitlaw.apps.studies.cowsik import COWSIK
 from limitlaw.apps.studies.giorlandino import GIORLANDINO
+from limitlaw.apps.studies.kedia import KEDIA
 from limitlaw.apps.studies.nait_saada import NAIT_SAADA
 from limitlaw.apps.studies.noci import NOCI
 from limitlaw.apps.studies.participation import PARTICIPATION
+from limitlaw.apps.studies.query_gradients import QUERY_GRADIENTS
 from limitlaw.apps.studies.tails import TAILS_STUDY
 from limitlaw.apps.studies.unit_scaling import UNIT_SCALING
 from limitlaw.runs import Table
@@ -23,7 +26,18 @@ STUDIES_LEAD = "What others published about the depth of Transformers at initial
 STUDIES_HEADING = "The studies"
 STUDIES: dict[str, Experiment] = {  # in the order of the report
     each.name: each
-    for each in (GIORLANDINO, PARTICIPATION, COWSIK, NOCI, NAIT_SAADA, UNIT_SCALING, TAILS_STUDY)
+    for each in (
+        GIORLANDINO,
+        PARTICIPATION,
+        COWSIK,
+        NOCI,
+        NAIT_SAADA,
+        UNIT_SCALING,
+        TAILS_STUDY,
+        KEDIA,
+        ALEKSEEV,
+        QUERY_GRADIENTS,
+    )
 }
 STUDY_FIGURES = {figure.key: figure for each in STUDIES.values() for figure in each.figures}
 

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from limitlaw.arguments import as_key, positive_int
@@ -41,6 +40,7 @@ from limitlaw.engines.frames.draw import FramesDraw
 from limitlaw.engines.frames.finite import coordinates_held, demanded_outputs
 from limitlaw.engines.frames.fresh import Dimension, SizeOrTraced
 from limitlaw.engines.law import Last, law_given
+from limitlaw.engines.limit.growth import check_growth
 from limitlaw.engines.reading import ReadBy, Reading, numbers
 from limitlaw.engines.run import batched, drawn
 from limitlaw.laws import Empirical, Law, RandomKernel
@@ -54,7 +54,7 @@ HIDDEN = 2**12  # coordinates of vectors on which nonlinearities act
 HELD = 2**21  # numbers of a draw beyond which there are fewer coordinates, but
 FEWEST, EACH = 2**8, 8  # never fewer than these, or than so many for each vector of a batch
 COMPARED = 64  # draws at two widths, which show what grows with n
-ROUNDED = 1e-12  # what is smaller is rounding
+COMPARED_APART = 512  # the same, where the two have different random numbers
 
 
 class WideDraw(FramesDraw):
@@ -286,24 +286,14 @@ class InFrames:
 
         if sizes != self.sizes:
             return of(pace, sizes)  # the draws that these are compared with were checked
-        some = Pace(min(COMPARED, pace.samples), at_most=False)
-        ratio, narrower = 2**10, sizes._replace(width=sizes.width / 2**10)
+        compared = COMPARED_APART if sizes.tied else COMPARED
+        some = Pace(min(compared, pace.samples), at_most=False)
+        ratio, narrower = 2.0**10, sizes._replace(width=sizes.width / 2**10)
         if sizes.tied:
-            ratio, narrower = 16, Sizes(sizes.width / 16, sizes.hidden // 16, True)
+            ratio, narrower = 16.0, Sizes(sizes.width / 16, sizes.hidden // 16, True)
         first = of(some, sizes)
-        _check_growth(of(some, narrower), first, ratio)
+        check_growth(of(some, narrower), first, ratio, same_numbers=not sizes.tied)
         return first if some.samples == pace.samples else of(pace, sizes)
-
-
-def _check_growth(narrower: Any, wide: Any, ratio: int) -> None:
-    """Refuse what is larger, in most draws, at a larger width: by √n or more."""
-    for one, other in zip(jax.tree.leaves(narrower), jax.tree.leaves(wide), strict=True):
-        first, second = (np.median(np.abs(a), axis=0) for a in (one, other))
-        if (second > ratio**0.25 * first + ROUNDED).any():
-            raise ValueError(
-                "limit: y grows with n, as dot products under 1/√n do whose vectors are not "
-                "independent: there is no limit; divide by √n, or take a finite width"
-            )
 
 
 def _compiled(outputs: tuple[Output, ...], reading: Reading, sizes: Sizes) -> tuple[int, Compiled]:
