@@ -19,7 +19,7 @@ class Head:
 
     `queries`, `keys`, `values` are the nodes with axes (…, tokens, d); `seen` says which key each
     query sees; `soft` is the largest number that hides one without being −∞ (0: none); `factor`
-    multiplies q·k; `sums` are the sums of the weights of each query over the vectors they mix.
+    multiplies q·k; `biased`: does anything but q·k make scores differ? `sums` are the sums of the weights of each query over the vectors they mix.
     """
 
     module: str
@@ -31,6 +31,7 @@ class Head:
     seen: torch.Tensor
     soft: float
     factor: float
+    biased: bool = False
     sums: float = 1.0
 
     @property
@@ -81,7 +82,8 @@ def _fused(walk: Walk, event: Event) -> Head:
         soft = 0.0 if mask.dtype == torch.bool else _soft(mask)
     scale = settings.get("scale")
     factor = d**-0.5 if scale is None else float(scale)
-    return Head(event.module, event, event, q, k, v, seen, soft, factor)
+    biased = isinstance(mask, torch.Tensor) and len(mask.unique()) > 2
+    return Head(event.module, event, event, q, k, v, seen, soft, factor, biased)
 
 
 def _soft(added: torch.Tensor) -> float:
@@ -104,12 +106,14 @@ def _written(walk: Walk, softmax: Event, scores: Event, mix: Event) -> Head:
     steps = (moved - inside)[seen]
     factor = float(steps.median()) if steps.numel() else 0.0
     rest = walk.again(softmax.reads[0], scores, torch.zeros_like(product))
+    others = walk.leaves[softmax.reads[0]] - {scores}
+    biased = bool(others) or len(rest[seen].round(decimals=9).unique()) > 1
     left, right = scores.reads
     values = next(x for x in mix.reads if softmax not in walk.leaves[x] or x is mix.reads[-1])
     weights = next(x for x in mix.reads if softmax in walk.leaves[x])
     return Head(
         scores.module or softmax.module, softmax, mix, left, right, values, seen, _soft(rest),
-        factor, _sums(walk, weights, mix),
+        factor, biased, _sums(walk, weights, mix),
     )  # fmt: skip
 
 
@@ -162,19 +166,20 @@ class Rotary:
     base: float | None
 
 
-def rotary_of(walk: Walk, head: Head, event: Event) -> Rotary | None:
-    """How the queries that a matrix makes are rotated; None where they are not.
+def rotary_of(walk: Walk, node: torch.fx.Node, event: Event) -> Rotary | None:
+    """How the queries (keys, values) at a node, which a matrix makes, are rotated; None where
+    they are not.
 
-    Queries are made again from one vector, the same for all tokens and heads: what then differs
+    They are made again from one vector, the same for all tokens and heads: what then differs
     along an axis is turned along it.
     """
-    d = int(_tensor(walk, head.queries).shape[-1])
+    d = int(_tensor(walk, node).shape[-1])
     leaf = _tensor(walk, event.node)
     if d < 2 or leaf.shape[-1] % d:
         return None
     one = torch.linspace(1.0, 2.0, d, dtype=torch.float64)
     same = one.repeat(leaf.shape[-1] // d).expand(leaf.shape)
-    made = walk.again(head.queries, event, same)
+    made = walk.again(node, event, same)
     turned = [axis for axis in range(-made.ndim, -1) if _varies(made, axis)]
     if not turned:
         return None
