@@ -11,7 +11,7 @@ import torch
 from limitlaw.float64 import in_float64
 from limitlaw.torch.converting import Module
 from limitlaw.torch.errors import ConversionError
-from limitlaw.torch.exporting import Exported, Tensors, computed, exported
+from limitlaw.torch.exporting import Exported, Tensors, computed, exported, name_of
 from limitlaw.torch.finding import places
 from limitlaw.torch.measuring import measured_attention
 from limitlaw.torch.reading.events import Walk, of_kind
@@ -52,6 +52,11 @@ class Reading:
             return computed(self.exported, self.exported.arrays)
 
     @functools.cached_property
+    def nodes(self) -> dict[str, torch.fx.Node]:
+        """The nodes of the graph by their names."""
+        return {node.name: node for node in self.exported.graph.nodes}
+
+    @functools.cached_property
     def scores(self) -> dict[Head, tuple[float, float]]:
         """The entropy over its largest, and the mean square of the scores, of each attention."""
         found = {}
@@ -74,8 +79,9 @@ class Reading:
         for head in self.heads:
             for role, node in (("q", head.queries), ("k", head.keys), ("v", head.values)):
                 made_by = [e for e in self.walk.leaves[node] if e.kind == "matrix"]
-                if made_by:
-                    found[head, role] = rotary_of(self.walk, node, made_by[0])
+                if made_by and name_of(head.mix.node.target) != "einsum":
+                    turned = head.turned and role == "k"
+                    found[head, role] = rotary_of(self.walk, node, made_by[0], turned)
         return found
 
     @property

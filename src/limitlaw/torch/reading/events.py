@@ -49,6 +49,12 @@ class Event:
         return (path if last == "weight" else self.parameter) or self.module
 
 
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """The shape of the matrix; () without one."""
+        return () if self.weight is None else tuple(self.weight.shape)
+
+
 class Walk:
     """A graph that was followed event by event.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from limitlaw.torch.exporting import arguments_of
+from limitlaw.torch.exporting import arguments_of, name_of
 from limitlaw.torch.making import MASKED
 from limitlaw.torch.reading.events import Event, Walk, of_kind, readers
 
@@ -19,7 +19,8 @@ class Head:
 
     `queries`, `keys`, `values` are the nodes with axes (…, tokens, d); `seen` says which key each
     query sees; `soft` is the largest number that hides one without being −∞ (0: none); `factor`
-    multiplies q·k; `biased`: does anything but q·k make scores differ? `sums` are the sums of the weights of each query over the vectors they mix.
+    multiplies q·k; `biased`: does anything but q·k make scores differ? `turned`: are
+    the keys' axes (…, d, tokens)? `sums` are the sums of the weights of each query over the vectors they mix.
     """
 
     module: str
@@ -32,6 +33,7 @@ class Head:
     soft: float
     factor: float
     biased: bool = False
+    turned: bool = False
     sums: float = 1.0
 
     @property
@@ -108,12 +110,14 @@ def _written(walk: Walk, softmax: Event, scores: Event, mix: Event) -> Head:
     rest = walk.again(softmax.reads[0], scores, torch.zeros_like(product))
     others = walk.leaves[softmax.reads[0]] - {scores}
     biased = bool(others) or len(rest[seen].round(decimals=9).unique()) > 1
+    factor *= float(scores.node.kwargs.get("alpha", 1.0))
     left, right = scores.reads
+    turned = name_of(scores.node.target) != "einsum"
     values = next(x for x in mix.reads if softmax not in walk.leaves[x] or x is mix.reads[-1])
     weights = next(x for x in mix.reads if softmax in walk.leaves[x])
     return Head(
         scores.module or softmax.module, softmax, mix, left, right, values, seen, _soft(rest),
-        factor, biased, _sums(walk, weights, mix),
+        factor, biased, turned, _sums(walk, weights, mix),
     )  # fmt: skip
 
 
@@ -166,25 +170,28 @@ class Rotary:
     base: float | None
 
 
-def rotary_of(walk: Walk, node: torch.fx.Node, event: Event) -> Rotary | None:
+def rotary_of(
+    walk: Walk, node: torch.fx.Node, event: Event, turned: bool = False
+) -> Rotary | None:
     """How the queries (keys, values) at a node, which a matrix makes, are rotated; None where
-    they are not.
+    they are not. `turned`: their axes are (…, d, tokens).
 
     They are made again from one vector, the same for all tokens and heads: what then differs
     along an axis is turned along it.
     """
-    d = int(_tensor(walk, node).shape[-1])
+    d = int(_tensor(walk, node).shape[-2 if turned else -1])
     leaf = _tensor(walk, event.node)
     if d < 2 or leaf.shape[-1] % d:
         return None
     one = torch.linspace(1.0, 2.0, d, dtype=torch.float64)
     same = one.repeat(leaf.shape[-1] // d).expand(leaf.shape)
     made = walk.again(node, event, same)
-    turned = [axis for axis in range(-made.ndim, -1) if _varies(made, axis)]
-    if not turned:
+    made = made.mT if turned else made
+    moving = [axis for axis in range(-made.ndim, -1) if _varies(made, axis)]
+    if not moving:
         return None
-    along = "tokens" if turned == [-2] else "heads"
-    track = made.movedim(turned[-1], 0)
+    along = "tokens" if moving == [-2] else "heads"
+    track = made.movedim(moving[-1], 0)
     track = track.reshape(len(track), -1, d)[:, 0]
     for pairs, left, right in (
         ("halves", track[:, : d // 2], track[:, d // 2 :]),

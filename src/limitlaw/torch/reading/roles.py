@@ -166,21 +166,8 @@ class _Roles:
                 and e.weight.shape[0] == second.weight.shape[0]
                 and rank < min(e.weight.shape)
             ]
-            if beside and self.straight(second.reads[0], first):
+            if beside and straight(self.walk, second.reads[0], first):
                 yield first, second
-
-    def straight(self, node: torch.fx.Node, leaf: Event) -> bool:
-        """Does a node follow from a leaf by moves and factors alone?"""
-        todo, seen = [node], {leaf.node}
-        while todo:
-            x = todo.pop()
-            if x in seen or leaf not in self.walk.leaves[x]:
-                continue
-            seen.add(x)
-            if x in self.walk.of or name_of(x.target) not in _LINEAR:
-                return False
-            todo += x.all_input_nodes
-        return True
 
     # --- attention -------------------------------------------------------------------------------
 
@@ -294,3 +281,17 @@ class _Roles:
 
 
 _MIXES = ("product", "attention")
+
+
+def straight(walk: Walk, node: torch.fx.Node, leaf: Event) -> bool:
+    """Does a node follow from a leaf by moves and factors alone?"""
+    todo, seen = [node], {leaf.node}
+    while todo:
+        x = todo.pop()
+        if x in seen or leaf not in walk.leaves[x]:
+            continue
+        seen.add(x)
+        if x in walk.of or name_of(x.target) not in _LINEAR:
+            return False
+        todo += x.all_input_nodes
+    return True
