@@ -49,13 +49,19 @@ class AuditTable(abc.ABC):
     def records(self) -> list[dict[str, Any]]:
         """Every line as a dictionary, numbers with all their digits."""
 
+    @property
+    def reading(self) -> Reading | None:
+        """What the module is."""
+        return None
+
     @abc.abstractmethod
     def plot(self, title: str = "") -> Any:
         """A matplotlib figure of the table."""
 
     def __str__(self) -> str:
         table = aligned([self.head, *(cells for cells, _ in self.lines)], str.ljust)
-        return "\n".join([table, *(f"! {finding}" for finding in self.findings)])
+        box = f"{self.reading}\n\n" if self.reading is not None else ""
+        return box + "\n".join([table, *said(self.findings)])
 
     def _repr_html_(self) -> str:
         return f"{self.html_table()}{_list(self.findings)}"

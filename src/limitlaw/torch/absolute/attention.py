@@ -27,7 +27,6 @@ def attention_faults(reading: Reading) -> Iterator[Finding]:
     yield from _leaks(reading)
     yield from _sums(reading)
     yield from _scales(reading)
-    yield from _sharpness(reading)
     yield from _queries_and_keys(reading)
     yield from _rotary(reading)
 
@@ -241,7 +240,7 @@ def _scale_fault(reading: Reading, head: Head, d: int) -> str:
     return ""
 
 
-def _sharpness(reading: Reading) -> Iterator[Finding]:
+def sharpness(reading: Reading) -> Iterator[Finding]:
     """Attention that is one-hot or uniform."""
     one_hot = [h for h, (entropy, _) in reading.scores.items() if entropy < ONE_HOT]
     flat = [h for h, (entropy, _) in reading.scores.items() if 1 - entropy < UNIFORM]

@@ -19,11 +19,9 @@ _PER_BLOCK = 3  # blocks from which 1/√(2(l+1)) is told from a constant
 
 def depth_faults(reading: Reading) -> Iterator[Finding]:
     """The findings about depth."""
-    yield from _scaled(reading)
     yield from _placements(reading)
     yield from _loose(reading)
     yield from _straight(reading)
-    yield from _growth(reading)
 
 
 # --- 1/√(2L) -------------------------------------------------------------------------------------
@@ -32,7 +30,7 @@ def depth_faults(reading: Reading) -> Iterator[Finding]:
 _END = ("2L", "2(l+1)", "2(L+1)")
 
 
-def _scaled(reading: Reading) -> Iterator[Finding]:
+def scaled_with_depth(reading: Reading) -> Iterator[Finding]:
     """The scale of depth on one of the two ends of branches, on another matrix, twice, inverted;
     missing in what is otherwise GPT-2; or beside post-norm.
     """
@@ -217,7 +215,7 @@ def _straight(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _growth(reading: Reading) -> Iterator[Finding]:
+def growth(reading: Reading) -> Iterator[Finding]:
     """A stream that grows faster than residual branches of equal size make it."""
     sums = [b for b in reading.branches if b.piece.role == "down"] or reading.branches
     sizes = [

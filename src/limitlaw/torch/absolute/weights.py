@@ -27,6 +27,10 @@ def weight_faults(reading: Reading) -> Iterator[Finding]:
     yield from _constants(reading)
     yield from _equal_rows(reading)
     yield from _equal_pieces(reading)
+
+
+def size_faults(reading: Reading) -> Iterator[Finding]:
+    """The findings about scales, which a recipe may say otherwise."""
     yield from _sizes(reading)
     yield from _defaults(reading)
     yield from _fans(reading)
