@@ -1,11 +1,10 @@
 """Realistic faults of initialisation, planted in small modules as people write them.
 
-`FAULTS`: by name, a function that makes the module, its inputs, where the fault is, and a word that
-the finding must say. `HEALTHY`: the modules without a fault.
+`FAULTS`: by name, a function that makes the module, its inputs, where the fault is, and a word
+that the finding must say. `HEALTHY`: the modules without a fault.
 """
 
 import copy
-import functools
 import math
 
 import torch
@@ -190,10 +189,13 @@ class Free(Attention):
 
 
 class ViT(nn.Module):
-    def __init__(self, block=functools.partial(Block, Free), blocks=L):
+    def __init__(self, block=lambda: Block(Free), blocks=L):
         super().__init__()
         self.patch = nn.Conv2d(3, D, 4, 4)
-        self.cls, self.pos = nn.Parameter(torch.zeros(1, 1, D)), nn.Parameter(torch.zeros(1, 17, D))
+        self.cls, self.pos = (
+            nn.Parameter(torch.zeros(1, 1, D)),
+            nn.Parameter(torch.zeros(1, 17, D)),
+        )
         self.blocks = nn.Sequential(*[block() for _ in range(blocks)])
         self.norm, self.head = nn.LayerNorm(D), nn.Linear(D, 10)
         for p in self.parameters():
@@ -429,10 +431,11 @@ FAULTS = {
     "constant": (every("mlp.fc", fill(0.02)), T, "mlp.fc", "all entries"),
     "equal heads": (every("attn.q", equal_heads), T, "attn.q", "rows"),
     "q = k": (
-        planted(lambda m: [b.attn.k.weight.copy_(b.attn.q.weight) for b in m.h]), T, "attn.k", "q = k"
+        planted(lambda m: [b.attn.k.weight.copy_(b.attn.q.weight) for b in m.h]),
+        T, "attn.k", "q = k",
     ),
     "copied layers": (copied, X, "1.layers.1", "equal those of"),
-    "copied stage": (Staged, X, "stages.1.blocks.0", "equal those of"),
+    "copied stage": (Staged, X, "stages.1", "equal those of"),
     "copied block": (
         planted(lambda m: m.h[3].load_state_dict(m.h[1].state_dict())), T, "h.3", "equal those of"
     ),
@@ -441,9 +444,12 @@ FAULTS = {
     # attention
     "no 1/√d": (gpt(variant(scores=lambda s, q, k: q @ k.mT)), T, "attn", "1/√d"),
     "1/√n": (gpt(variant(scores=lambda s, q, k: q @ k.mT / D**0.5)), T, "attn", "width"),
-    "times √d": (gpt(variant(scores=lambda s, q, k: q @ k.mT * (D // H) ** 0.5)), T, "attn", "1/√d"),
+    "times √d": (
+        gpt(variant(scores=lambda s, q, k: q @ k.mT * (D // H) ** 0.5)), T, "attn", "1/√d"
+    ),
     "mask sees the next": (
-        gpt(variant(mask=lambda s, T: torch.ones(T, T, dtype=torch.bool).tril(1))), T, "attn", "next"
+        gpt(variant(mask=lambda s, T: torch.ones(T, T, dtype=torch.bool).tril(1))),
+        T, "attn", "next",
     ),
     "mask hides itself": (
         gpt(variant(mask=lambda s, T: torch.ones(T, T, dtype=torch.bool).tril(-1)
@@ -482,7 +488,7 @@ FAULTS = {
         T, "lm_head", "ln V",
     ),
     "loud positions": (planted(lambda m: m.wpe.weight.normal_()), T, "wpe", "drown"),
-    "loud sine table": (Sine, T, "wte", "drown"),
+    "loud sine table": (Sine, T, "wpe", "drown"),
     "positions by batch": (Misplaced, T, "wpe", "same position"),
     "no positions": (
         lambda: GPT(lambda: Block(Free), positions=False, tied=False, last_norm=True),

@@ -13,6 +13,7 @@ from limitlaw.arguments import positive_int, shown
 from limitlaw.engines.bounds import bounded, reached
 from limitlaw.float64 import in_float64
 from limitlaw.progress import watched
+from limitlaw.torch.checking import findings_of
 from limitlaw.torch.converted import replay
 from limitlaw.torch.converting import AnyModule, Module, conversion, written
 from limitlaw.torch.exporting import Tensors, computed, runs
@@ -20,7 +21,7 @@ from limitlaw.torch.growing import Widths
 from limitlaw.torch.layers import within
 from limitlaw.torch.measuring import ByStatistic
 from limitlaw.torch.reading.anatomy import reading_of
-from limitlaw.torch.references import Expected, findings_of
+from limitlaw.torch.references import Expected
 from limitlaw.torch.subject import Subject, mean, statistics, subject_of
 from limitlaw.torch.table import Audit, AuditRow
 from limitlaw.torch.tracing import traced
@@ -68,8 +69,8 @@ def audit(
 
     `layers`: the paths of submodules; the default is that of children and of the members of lists
     of blocks. `limit=False` leaves the last column out, which takes a compilation: one for each
-    layer where equal blocks are no loop. `recipe`, `expected`: see `check`. A call that would take more
-    memory than there is, or more than ten minutes, is refused without `force`.
+    layer where equal blocks are no loop. `recipe`, `expected`: see `check`. A call that would
+    take more memory than there is, or more than ten minutes, is refused without `force`.
     """
     positive_int("samples", samples)
     settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, recipe, expected)

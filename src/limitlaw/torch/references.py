@@ -1,116 +1,26 @@
-"""`check` and `assert_initialised`: findings that need no measurement of several modules.
-
-They are those of the absolute rules, of weights compared with those of the same role in other
-blocks, and of a recipe or standard deviations that the user expects.
-"""
+"""Weights compared with those of the same role in other blocks, and with what the user expects."""
 
 import dataclasses
 import fnmatch
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
 
 from limitlaw.arguments import shown
-from limitlaw.float64 import in_float64
-from limitlaw.torch.absolute.every import absolute_faults
-from limitlaw.torch.converting import Module
 from limitlaw.torch.exporting import Exported, name_of
-from limitlaw.torch.finding import LEVELS, Finding, said
-from limitlaw.torch.reading.anatomy import Reading, read
+from limitlaw.torch.finding import Finding
 from limitlaw.torch.reading.roles import NUMBER
-from limitlaw.torch.recipes.comparing import closest, set_all, unlike
-from limitlaw.torch.recipes.recipe import recipe_of
+from limitlaw.torch.recipes.comparing import set_all
 from limitlaw.torch.scales import Parameters
 
 Expected = Mapping[str, float | str]
 CHANCE = 5.0  # standard errors
 TOLERATED = 0.01  # relative differences of a scale that do not matter
 _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
-
-
-@in_float64
-def check(
-    module: Module,
-    *inputs: Any,
-    recipe: object = None,
-    expected: Expected | None = None,
-    **kwargs: Any,
-) -> tuple[Finding, ...]:
-    """Findings of what is wrong with how a module starts, in words, without drawing anything: the
-    quick part of `audit`.
-
-    The module is exported and read (`read`), and run once; it need not have a program. Found are
-    masks, scales of scores, rotary embeddings, norms and sums that cannot be meant; matrices that
-    are zero, equal, too large or too small; layers that are copies, or not as large as those of
-    the same role in other blocks; a first loss far above ln V; and deviations from a `recipe`, as
-    in `assert_initialised`, and from `expected`: `{"blocks.*.mlp.*": 0.02}` for a standard
-    deviation, "2/fan_in" for a variance.
-    """
-    return findings_of(read(module, *inputs, **kwargs), recipe, expected)
-
-
-@in_float64
-def assert_initialised(
-    module: Module,
-    *inputs: Any,
-    recipe: object = None,
-    expected: Expected | None = None,
-    level: str = "warning",
-    accept: Sequence[str] = (),
-    **kwargs: Any,
-) -> None:
-    """Raise an AssertionError with the findings of `check`, for tests.
-
-        def test_initialisation():
-            assert_initialised(make_model, tokens, recipe="gpt2")
-
-    `recipe`: the name of one ("gpt2", "torchtitan", "lingua", "llama", …), a `Recipe`, a mapping
-    from roles to standard deviations, or a configuration of transformers (an object, or the path
-    of its JSON file). Without it, the error says which named one is closest. `level`: "fault"
-    raises for what cannot be meant only. `accept`: findings that contain one of these texts are
-    meant.
-    """
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, got {shown(level)}")
-    reading = read(module, *inputs, **kwargs)
-    found = [
-        finding
-        for finding in findings_of(reading, recipe, expected)
-        if LEVELS.index(finding.level) <= LEVELS.index(level)
-        and not any(text in finding for text in accept)
-    ]
-    if found:
-        near = "" if recipe is not None else f"\nclosest recipe: {closest(reading)}"
-        raise AssertionError("\n".join(["initialisation", *said(found)]) + near)
-
-
-def findings_of(
-    reading: Reading, recipe: object = None, expected: Expected | None = None, measured: bool = True
-) -> tuple[Finding, ...]:
-    """The findings of `check` for a module that was read; those of one run of it if `measured`."""
-    given = {n: d for n, d in reading.drawn.items() if d.law == "given"}
-    arrays = {name: array.numpy() for name, array in reading.exported.arrays.items()}
-    parameters = Parameters(arrays, given)
-    found = [*absolute_faults(reading, scales=recipe is None, measured=measured)]
-    if recipe is not None:
-        found += unlike(reading, recipe_of(recipe))
-    found += [
-        *copies(parameters),
-        *misfits(arrays, parameters, reading.exported.kinds, _roles(reading)),
-        *unexpected(reading.exported, expected or {}),
-    ]
-    return tuple(dict.fromkeys(sorted(found, key=lambda f: LEVELS.index(f.level))))
-
-
-def _roles(reading: Reading) -> dict[str, str]:
-    """The role of each parameter, that of a bias behind its matrix."""
-    weights = {p.event.parameter: p.role for p in reading.pieces}
-    return weights | {p.event.bias: f"{p.role} bias" for p in reading.pieces if p.event.bias}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,7 +198,9 @@ def _meant(name: str, pattern: str, rank: int) -> bool:
     return own and any(fnmatch.fnmatchcase(x, pattern) for x in (name, module_of(name)))
 
 
-def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) -> Iterator[Finding]:
+def _compared(
+    name: str, exported: Exported, pattern: str, wanted: float | str
+) -> Iterator[Finding]:
     fan = fan_in(exported, name)
     variance = _variance(pattern, wanted, fan)
     size = size_of(name, exported.arrays[name].numpy())

@@ -169,7 +169,12 @@ def _after(name: str, args: Sequence[object], before: DrawnAs | None, whole: boo
     if name == "uniform_":
         low, high = (*numbers, *(0.0, 1.0)[len(numbers) :])
         return DrawnAs("uniform", (high - low) ** 2 / 12 if low == -high else None)
-    if name in ("mul_", "div_") and numbers and before is not None and before.variance is not None:
+    if (
+        name in ("mul_", "div_")
+        and any(numbers)
+        and before is not None
+        and before.variance is not None
+    ):
         factor = numbers[0] ** (2 if name == "mul_" else -2)
         return DrawnAs(before.law, before.variance * factor)
     if name in ("zero_", "fill_") and before is not None and not whole:

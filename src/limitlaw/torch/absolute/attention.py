@@ -13,7 +13,6 @@ from limitlaw.torch.health import ONE_HOT, UNIFORM
 from limitlaw.torch.reading.anatomy import Reading
 from limitlaw.torch.reading.box import scale_of
 from limitlaw.torch.reading.heads import Head
-from limitlaw.torch.reading.roles import Piece
 
 FEWEST_COORDINATES = 4  # heads of fewer coordinates cannot show a missing 1/√d
 LARGE = 5.0  # times the standard deviation of values that queries and keys have
@@ -51,8 +50,7 @@ _WRONG = {
     ),
     "only the future": (
         "its mask shows only what follows",
-        "the mask is inverted: scaled_dot_product_attention takes True for seen, "
-        "nn.MultiheadAttention for hidden",
+        "it is inverted: True means seen to scaled_dot_product_attention, hidden to nn.Transformer",
         "mask = ~mask",
     ),
 }
@@ -104,8 +102,8 @@ def _absent(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             _where(list(reading.masks), reading),
             f"attention has no mask, and {stream[0].name} gives logits of the next token",
-            "every token sees the future that it is to predict; a model of masked tokens may, and "
-            "says so with its recipe",
+            "every token sees the future that it is to predict, unless masked tokens are what is "
+            "predicted",
             "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
         )
 
@@ -128,9 +126,7 @@ def _leaks(reading: Reading) -> Iterator[Finding]:
     B, T = tokens.shape
     changed = tokens.clone()
     changed[:, -1] = (changed[:, -1] + 1) % reading.vocabulary
-    there = computed(
-        _with_constant(reading, ids[0], changed), graph.arrays
-    )
+    there = computed(_with_constant(reading, ids[0], changed), graph.arrays)
     sums = {b.sum for b in reading.branches}
     for node in graph.graph.nodes:
         event = reading.walk.of.get(node)
@@ -158,11 +154,7 @@ def _are_tokens(reading: Reading, name: str) -> bool:
         and value.dtype in (torch.int64, torch.int32)
         and value.ndim == 2
         and value.shape[1] > 1
-        and any(
-            name == x.name
-            for p in reading.of("embedding")
-            for x in _before(p.event.reads[0])
-        )
+        and any(name == x.name for p in reading.of("embedding") for x in _before(p.event.reads[0]))
     )
 
 
@@ -321,9 +313,7 @@ def _rotary(reading: Reading) -> Iterator[Finding]:
             "fault",
         )
     unequal = [
-        h
-        for h, roles in halves.items()
-        if len(roles) == 2 and turned[h, "q"] != turned[h, "k"]
+        h for h, roles in halves.items() if len(roles) == 2 and turned[h, "q"] != turned[h, "k"]
     ]
     if unequal:
         yield Finding(

@@ -40,9 +40,7 @@ def scaled_with_depth(reading: Reading) -> Iterator[Finding]:
     second = reading.of("up", "gate") or first
     deep = by_role(p for p in reading.pieces if 2 <= p.blocks == first[0].blocks)
     inner = {k: _scales(own, [first]) for k, own in deep.items() if k[0] in ("v", "gate", "up")}
-    ends = {
-        k: _scales(own, [first, second]) for k, own in deep.items() if k[0] in ("out", "down")
-    }
+    ends = {k: _scales(own, [first, second]) for k, own in deep.items() if k[0] in ("out", "down")}
     depths = [d for s in ends.values() if "" not in s for d in _END if d in s]
     wrong = {k: d for k, s in inner.items() if "" not in s for d in _END[:2] if d in s}
     for key, depth in wrong.items():
@@ -112,10 +110,11 @@ def _scales(own: Sequence[Piece], bases: Sequence[Sequence[Piece]]) -> set[str]:
         known["2(L+1)"] = lambda p: (2 * (L + 1)) ** -0.5
     found = set()
     for base in bases:
-        square, gain = (sum(x) / len(base) for x in zip(*((p.square, p.gain) for p in base)))
+        square = sum(p.square for p in base) / len(base)
+        ratio = base[0].fan_in / own[0].fan_in
         for depth, factor in known.items():
-            for size in (lambda p: square, lambda p: gain / p.fan_in):
-                if all(fits(p, factor(p) * math.sqrt(size(p)), 0.03) for p in own):
+            for size in (square, square * ratio):
+                if all(fits(p, factor(p) * math.sqrt(size), 0.03) for p in own):
                     found.add(depth)
     return found if all(p.error < APART for p in own) else {""}
 
@@ -157,7 +156,7 @@ def _placements(reading: Reading) -> Iterator[Finding]:
                 "and scores grow with it",
                 "x = x + attention(norm(x))",
             )
-        elif odd and len(odd) <= len(later) / 3:
+        elif odd and len(odd) < len(later) / 2:
             yield Finding(
                 named([b.piece for b in odd]),
                 f"its norm is {odd[0].placement}, that of the other blocks {usual}",
@@ -202,9 +201,9 @@ def _straight(reading: Reading) -> Iterator[Finding]:
     for down in reading.of("down"):
         hidden = [p for p in reading.of("up") if p.event in reading.walk.read_by(down.event)]
         gates = [p for p in reading.of("gate") if p.event in reading.walk.read_by(down.event)]
-        if len(hidden) == 1 and not gates and hidden[0].fan_out >= down.fan_in:
-            if straight(reading.walk, down.event.reads[0], hidden[0].event):
-                wrong.append(hidden[0])
+        one = len(hidden) == 1 and not gates and hidden[0].fan_out >= down.fan_in
+        if one and straight(reading.walk, down.event.reads[0], hidden[0].event):
+            wrong.append(hidden[0])
     if wrong:
         yield Finding(
             named(wrong),
@@ -218,9 +217,7 @@ def _straight(reading: Reading) -> Iterator[Finding]:
 def growth(reading: Reading) -> Iterator[Finding]:
     """A stream that grows faster than residual branches of equal size make it."""
     sums = [b for b in reading.branches if b.piece.role == "down"] or reading.branches
-    sizes = [
-        float(reading.run[b.sum.name].square().mean()) for b in sums if b.placement != POST
-    ]
+    sizes = [float(reading.run[b.sum.name].square().mean()) for b in sums if b.placement != POST]
     if len(sizes) < FEWEST_BLOCKS or not sizes[0] > 0:
         return
     if sizes[-1] / sizes[0] > GROWS * len(sizes):

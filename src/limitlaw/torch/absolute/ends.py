@@ -48,8 +48,8 @@ def _logits(reading: Reading) -> Iterator[Finding]:
         if reading.tied and tables:
             yield Finding(
                 named(tables),
-                f"its standard deviation is {tables[0].std:.3g} and the head is tied to it: logits "
-                f"have standard deviation {spread:.3g}, and the first loss is {loss:.3g} where "
+                f"its standard deviation is {tables[0].std:.3g} and the head is tied to it: "
+                f"logits have standard deviation {spread:.3g}, and the first loss is {loss:.3g} where "
                 f"ln V = {math.log(V):.3g}",
                 f"each token predicts itself: its own logit is about √{fan} times as large as "
                 "others",
@@ -60,8 +60,8 @@ def _logits(reading: Reading) -> Iterator[Finding]:
                 named([head]),
                 f"logits have standard deviation {spread:.3g}, and the first loss is {loss:.3g} "
                 f"where ln V = {math.log(V):.3g}",
-                f"the head is too large (standard deviation {head.std:.3g}, fan-in {fan}), or what "
-                "it reads is: training first unlearns it",
+                f"the head is too large (standard deviation {head.std:.3g}, fan-in {fan}), or "
+                "what it reads is: training first unlearns it",
                 code([head], Std(1.0, "in")),
             )
 
@@ -80,7 +80,11 @@ def _positions(reading: Reading) -> Iterator[Finding]:
         inputs = node.all_input_nodes
         own = [x for x in inputs if walk.leaves[x] & tokens and not walk.leaves[x] & set(learned)]
         others = [x for x in inputs if x not in own]
-        if len(own) != 1 or len(others) != 1 or not walk.leaves[own[0]] <= tokens | _types(reading):
+        if (
+            len(own) != 1
+            or len(others) != 1
+            or not walk.leaves[own[0]] <= tokens | _types(reading)
+        ):
             continue
         found = [learned[e] for e in walk.leaves[others[0]] if e in learned]
         x = walk.of.get(others[0])
@@ -88,7 +92,9 @@ def _positions(reading: Reading) -> Iterator[Finding]:
         here, there = (reading.run.get(n.name) for n in (own[0], others[0]))
         if here is None or there is None or there.ndim < 2 or not there.is_floating_point():
             continue
-        yield from _beside(here, there, found, reading.of("embedding")[0])
+        given = [p for p in found if p.event.parameter in reading.drawn]
+        given = [p for p in given if reading.drawn[p.event.parameter].law == "given"]
+        yield from _beside(here, there, found, bool(given), reading.of("embedding")[0])
 
 
 def _types(reading: Reading) -> frozenset[object]:
@@ -96,7 +102,7 @@ def _types(reading: Reading) -> frozenset[object]:
 
 
 def _beside(
-    tokens: torch.Tensor, positions: torch.Tensor, learned: list[Piece], table: Piece
+    tokens: torch.Tensor, positions: torch.Tensor, learned: list[Piece], given: bool, table: Piece
 ) -> Iterator[Finding]:
     ratio = float(positions.square().mean().sqrt() / tokens.square().mean().sqrt())
     place = learned[0].name if learned else table.name
@@ -105,7 +111,7 @@ def _beside(
             place,
             f"positions are {ratio:.2g} times as large as tokens",
             "the stream says where a token is and hardly which: tokens drown",
-            "x = tokens(ids) * width ** 0.5 + positions" if not learned else
+            "x = tokens(ids) * width ** 0.5 + positions" if given or not learned else
             code(learned[:1], Std(float(f"{table.std:.2g}"))),
         )  # fmt: skip
     T = tokens.shape[-2]

@@ -217,16 +217,19 @@ def _equal_pieces(reading: Reading) -> Iterator[Finding]:
 
 def _sizes(reading: Reading) -> Iterator[Finding]:
     """Matrices so large or so small that no recipe has them."""
-    for (role, _), own in by_role(reading.of(*HIDDEN)).items():
-        ends = 2 * own[0].blocks if role in ("out", "down") else 1
-        gain = sum(p.gain for p in own) / len(own)
-        if gain > HUGE or 0 < gain * ends < TINY:
+    sizes = {p: p.gain * (2 * p.blocks if p.role in ("out", "down") else 1)
+             for p in reading.of(*HIDDEN) if p.square < math.inf}  # fmt: skip
+    for own in (
+        [p for p in sizes if p.gain > HUGE],
+        [p for p, gain in sizes.items() if 0 < gain < TINY],
+    ):
+        if own:
+            roles = ", ".join(dict.fromkeys(p.role for p in own))
             yield Finding(
-                named(own),
-                f"{role} has standard deviation {own[0].std:.3g}, variance × fan-in {gain:.3g}, "
-                f"expected {TINY:g} to {HUGE:g}",
-                "what it gives is "
-                + (f"{math.sqrt(gain):.2g} times as large as what it reads")
+                places([p.name for p in own], min(p.blocks for p in own)),
+                f"{roles}: standard deviation {own[0].std:.3g}, variance × fan-in "
+                f"{own[0].gain:.3g}, expected {TINY:g} to {HUGE:g}",
+                f"what it gives is {math.sqrt(own[0].gain):.2g} times as large as what it reads"
                 + _meant(own[0]),
                 _normal(own, f"{own[0].fan_in ** -0.5:.3g}"),
             )
@@ -280,7 +283,9 @@ def _fans(reading: Reading) -> Iterator[Finding]:
     inside = [p for p in whole if p.role not in ("out", "down")]  # without a scale of depth
     if len({p.fan_out for p in inside}) < 2 or not reading.of("down"):
         return
-    if _share(inside, lambda p: p.fan_in) or _share(whole, lambda p: p.fan_in):
+    if _share(inside, lambda p: 1) and not _share(whole, lambda p: p.fan_in**2):
+        return
+    if _share(whole, lambda p: p.fan_in):
         return
     ends = [p for p in whole if p.role in ("up", "gate", "down")]
     for what, own, fan, does in (
@@ -294,8 +299,7 @@ def _fans(reading: Reading) -> Iterator[Finding]:
             "fan-in²",
             whole,
             lambda p: p.fan_in**2,
-            "1/fan-in is a variance, not a standard deviation: what matrices give shrinks with "
-            "the width",
+            "1/fan-in is a variance, no standard deviation: all shrinks with the width",
         ),
     ):
         if _share(own, fan):

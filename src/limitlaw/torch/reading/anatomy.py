@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -12,12 +11,11 @@ from limitlaw.float64 import in_float64
 from limitlaw.torch.converting import Module
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import Exported, Tensors, computed, exported, name_of
-from limitlaw.torch.finding import places
 from limitlaw.torch.measuring import measured_attention
-from limitlaw.torch.reading.events import Walk, of_kind
+from limitlaw.torch.reading.events import Walk
 from limitlaw.torch.reading.heads import Head, Rotary, heads, mask_of, rotary_of
 from limitlaw.torch.reading.norms import Branch, branches_of
-from limitlaw.torch.reading.roles import NUMBER, ROLES, Piece, pieces_of
+from limitlaw.torch.reading.roles import Piece, pieces_of
 from limitlaw.torch.scales import DrawnAs, made
 
 Drawn: TypeAlias = Mapping[str, DrawnAs]
@@ -78,10 +76,8 @@ class Reading:
         found = {}
         for head in self.heads:
             for role, node in (("q", head.queries), ("k", head.keys), ("v", head.values)):
-                made_by = [e for e in self.walk.leaves[node] if e.kind == "matrix"]
-                if made_by and name_of(head.mix.node.target) != "einsum":
-                    turned = head.turned and role == "k"
-                    found[head, role] = rotary_of(self.walk, node, made_by[0], turned)
+                if name_of(head.mix.node.target) != "einsum" and self.walk.leaves[node]:
+                    found[head, role] = rotary_of(self.walk, node, head.turned and role == "k")
         return found
 
     @property

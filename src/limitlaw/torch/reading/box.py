@@ -75,7 +75,7 @@ def scale_of(reading: Reading, head: Head) -> float | None:
         if not made_by or walk.degree(node) != 1:
             return None
         leaf = torch.as_tensor(walk.numbers[made_by[0].node]).detach()
-        moved = walk.again(node, made_by[0], leaf + 1)
+        moved = walk.again(node, {made_by[0]: leaf + 1})
         change = moved - torch.as_tensor(walk.numbers[node]).detach()
         found *= float(change.square().mean().sqrt())
     return found
@@ -107,7 +107,10 @@ def _parameters(reading: Reading) -> Iterator[tuple[str, str]]:
     loose = [f"{name} at ±{d.cut:.3g} std" for name, d in reading.drawn.items() if d.cut]
     if loose:
         kinds = Counter(s.rpartition(" at ")[2] for s in loose)
-        yield "cut", ", ".join(f"{cut} ({n} parameters){_nothing(cut)}" for cut, n in kinds.items())
+        yield (
+            "cut",
+            ", ".join(f"{cut} ({n} parameters){_nothing(cut)}" for cut, n in kinds.items()),
+        )
 
 
 def _nothing(cut: str) -> str:

@@ -3,14 +3,14 @@
 Between events a module only moves, adds, scales, normalises, rotates and bends what the last
 events gave. So the graph is cut there: each event gives fresh normal numbers, its *leaf*, in place
 of its own result, and what lies between is run by PyTorch itself, on numbers that no zero of the
-module can hide. What an event reads is a function of leaves, and is asked as such: on which rows of
-which leaves does it depend (`influence`), and does it change when all leaves are 10⁴ times as
+module can hide. What an event reads is a function of leaves, and is asked as such: on which rows
+of which leaves does it depend (`influence`), and does it change when all leaves are 10⁴ times as
 large (`degree`: 0 behind a norm, 1 along the residual stream)?
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -45,9 +45,10 @@ class Event:
     @property
     def name(self) -> str:
         """The path of the module that holds the parameter, or that computes."""
+        if self.kind == "table" and self.module:
+            return self.module  # a tied table may go by the name of the head
         path, _, last = self.parameter.rpartition(".")
         return (path if last == "weight" else self.parameter) or self.module
-
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
@@ -97,16 +98,14 @@ class Walk:
             )
         return torch.zeros_like(leaf) if found is None else found
 
-    def again(
-        self, node: torch.fx.Node, event: Event, value: torch.Tensor
-    ) -> torch.Tensor:
-        """A node's numbers if this were the leaf of an event, others as they are."""
-        known: dict[torch.fx.Node, object] = {event.node: _laid(value, event.node)}
+    def again(self, node: torch.fx.Node, values: Mapping[Event, torch.Tensor]) -> torch.Tensor:
+        """A node's numbers if these were the leaves of events, others as they are."""
+        known: dict[torch.fx.Node, object] = {e.node: _laid(x, e.node) for e, x in values.items()}
 
         def of(x: torch.fx.Node) -> object:
             if x not in known:
                 known[x] = self.numbers[x]
-                if event in self.leaves[x] and x not in self.of:
+                if not self.leaves[x].isdisjoint(values) and x not in self.of:
                     known[x] = result_of(x, {y: of(y) for y in x.all_input_nodes})
             return known[x]
 
@@ -184,9 +183,7 @@ class Walk:
             given = list(node.all_input_nodes)
         if name == "embedding" and self.held[given[0]]:
             own = min(self.held[given[0]])
-            return Event(
-                "table", node, label.module, (given[1],), own, "", self._weight(given[0])
-            )
+            return Event("table", node, label.module, (given[1],), own, "", self._weight(given[0]))
         if name == "scaled_dot_product_attention":
             return Event("attention", node, label.module, tuple(given[:3]))
         if name in _SOFTMAX and self.leaves[node]:
@@ -198,9 +195,7 @@ class Walk:
             return Event("matrix", node, label.module, (given[0],), own, bias, weight)
         return self._product(node, name, given) if name in _MATRIX else None
 
-    def _product(
-        self, node: torch.fx.Node, name: str, given: list[torch.fx.Node]
-    ) -> Event | None:
+    def _product(self, node: torch.fx.Node, name: str, given: list[torch.fx.Node]) -> Event | None:
         """A product with a weight matrix, or of two tensors that follow from leaves."""
         added = given[:1] if name in ("addmm", "baddbmm") else given[2:]
         factors = given[1:] if name in ("addmm", "baddbmm") else given[:2]

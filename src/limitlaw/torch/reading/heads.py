@@ -19,8 +19,8 @@ class Head:
 
     `queries`, `keys`, `values` are the nodes with axes (…, tokens, d); `seen` says which key each
     query sees; `soft` is the largest number that hides one without being −∞ (0: none); `factor`
-    multiplies q·k; `biased`: does anything but q·k make scores differ? `turned`: are
-    the keys' axes (…, d, tokens)? `sums` are the sums of the weights of each query over the vectors they mix.
+    multiplies q·k; `biased`: does anything but q·k make scores differ? `turned`: are the keys'
+    axes (…, d, tokens)? `sums`: what the weights of a query sum to, over the vectors they mix.
     """
 
     module: str
@@ -104,10 +104,10 @@ def _written(walk: Walk, softmax: Event, scores: Event, mix: Event) -> Head:
     inside = _tensor(walk, softmax.reads[0])
     seen = inside > MASKED
     product = _tensor(walk, scores.node)
-    moved = walk.again(softmax.reads[0], scores, product + 1)
+    moved = walk.again(softmax.reads[0], {scores: product + 1})
     steps = (moved - inside)[seen]
     factor = float(steps.median()) if steps.numel() else 0.0
-    rest = walk.again(softmax.reads[0], scores, torch.zeros_like(product))
+    rest = walk.again(softmax.reads[0], {scores: torch.zeros_like(product)})
     others = walk.leaves[softmax.reads[0]] - {scores}
     biased = bool(others) or len(rest[seen].round(decimals=9).unique()) > 1
     factor *= float(scores.node.kwargs.get("alpha", 1.0))
@@ -170,22 +170,22 @@ class Rotary:
     base: float | None
 
 
-def rotary_of(
-    walk: Walk, node: torch.fx.Node, event: Event, turned: bool = False
-) -> Rotary | None:
-    """How the queries (keys, values) at a node, which a matrix makes, are rotated; None where
-    they are not. `turned`: their axes are (…, d, tokens).
+def rotary_of(walk: Walk, node: torch.fx.Node, turned: bool = False) -> Rotary | None:
+    """How the queries (keys, values) at a node are rotated; None where they are not. `turned`:
+    their axes are (…, d, tokens).
 
     They are made again from one vector, the same for all tokens and heads: what then differs
     along an axis is turned along it.
     """
     d = int(_tensor(walk, node).shape[-2 if turned else -1])
-    leaf = _tensor(walk, event.node)
-    if d < 2 or leaf.shape[-1] % d:
-        return None
     one = torch.linspace(1.0, 2.0, d, dtype=torch.float64)
-    same = one.repeat(leaf.shape[-1] // d).expand(leaf.shape)
-    made = walk.again(node, event, same)
+    same = {}
+    for event in walk.leaves[node]:
+        leaf = _tensor(walk, event.node)
+        if event.kind != "matrix" or leaf.shape[-1] % d or d < 2:
+            return None
+        same[event] = one.repeat(leaf.shape[-1] // d).expand(leaf.shape)
+    made = walk.again(node, same)
     made = made.mT if turned else made
     moving = [axis for axis in range(-made.ndim, -1) if _varies(made, axis)]
     if not moving:

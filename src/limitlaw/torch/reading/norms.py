@@ -7,6 +7,7 @@ import torch
 from limitlaw.torch.exporting import name_of
 from limitlaw.torch.reading.events import Event, Walk
 from limitlaw.torch.reading.roles import Piece
+from limitlaw.torch.rules import MOVES
 
 PRE, POST, AFTER, BOTH, NONE = "pre", "post", "after the branch", "before and after", "none"
 
@@ -29,8 +30,10 @@ def branches_of(walk: Walk, pieces: list[Piece]) -> list[Branch]:
             joined = _join(walk, piece.event, frozenset(stream))
             if joined is not None:
                 node, own, other = joined
-                degrees = [walk.degree(x) for x in (_input(piece, pieces), other, own)]
-                found.append(Branch(piece, node, _placement(*degrees)))
+                first = _input(piece, pieces)
+                degrees = [walk.degree(x) for x in (first, other, own)]
+                raw = _unmoved(first) is _unmoved(other)
+                found.append(Branch(piece, node, _placement(*degrees, raw)))
     return found
 
 
@@ -68,12 +71,19 @@ def _join(
     return None
 
 
-def _placement(read: float | None, stream: float | None, given: float | None) -> str:
+def _unmoved(node: torch.fx.Node) -> torch.fx.Node:
+    """The node of which a node is a view."""
+    while node.op == "call_function" and name_of(node.target) in MOVES:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _placement(read: float | None, stream: float | None, given: float | None, raw: bool) -> str:
     """Norms by how much the branch's input, the stream, and what is added to it grow with all
-    leaves.
+    leaves; `raw`: the branch reads the stream as it is.
     """
     if given == 0:
         return BOTH if read == 0 else AFTER
-    if stream == 0:
+    if stream == 0 and raw:
         return POST
     return PRE if read == 0 else NONE

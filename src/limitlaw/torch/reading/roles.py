@@ -181,13 +181,12 @@ class _Roles:
                         self._used(event, role, rows)
         for event in self.readers[head.mix]:
             read = self.read[event]
-            if event.kind == "matrix" and not of_kind(read, "table", "input", "vector"):
-                if event not in self.role and len(of_kind(read, *_MIXES)) == 1:
-                    self.role[event] = "out"
-                    streams = frozenset[Event]().union(
-                        *(self.read[e] for e in self._made_by(head))
-                    )
-                    self._joined(event, streams)
+            inside = not of_kind(read, "table", "input", "vector")
+            one = len(of_kind(read, *_MIXES)) == 1
+            if event.kind == "matrix" and inside and one and event not in self.role:
+                self.role[event] = "out"
+                made_by = [self.read[e] for e in self._made_by(head)]
+                self._joined(event, frozenset[Event]().union(*made_by))
 
     def _made_by(self, head: Head) -> list[Event]:
         nodes = (head.queries, head.keys, head.values)

@@ -96,9 +96,12 @@ def _biases(reading: Reading, expected: float, name: str) -> Iterator[Finding]:
     if wrong:
         yield Finding(
             places(wrong, len(biases)),
-            f"biases have standard deviation {sizes[wrong[0]]:.3g}, expected {expected:g} ({name})",
+            f"biases have standard deviation {sizes[wrong[0]]:.3g}, expected {expected:g} "
+            f"({name})",
             "they add numbers that are the same for every token",
-            set_all(wrong, "torch.nn.init.zeros_(p)" if not expected else f"p.normal_(0, {expected})"),
+            set_all(
+                wrong, "torch.nn.init.zeros_(p)" if not expected else f"p.normal_(0, {expected})"
+            ),
             "fault",
         )
 
@@ -135,9 +138,7 @@ class Closest:
     misfits: tuple[Misfit, ...]
 
     def __str__(self) -> str:
-        differ = ", ".join(
-            f"{m.role} is {m.ratio:.2g} times {m.expected}" for m in self.misfits
-        )
+        differ = ", ".join(f"{m.role} is {m.ratio:.2g} times {m.expected}" for m in self.misfits)
         return self.recipe.name + (f", but {differ}" if differ else "")
 
 
@@ -164,3 +165,9 @@ def _fitted(reading: Reading, recipe: Recipe) -> Iterator[Recipe]:
             found = float(f"{base[len(base) // 2]:.{digits}g}")
             if found != std.std:
                 yield recipe.scaled(found / std.std)
+
+
+def nearest(reading: Reading) -> str:
+    """A line that names the closest recipe."""
+    found = closest(reading)
+    return f"closest recipe: {found or 'none of those that are known'}"

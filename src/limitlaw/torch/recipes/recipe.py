@@ -49,7 +49,9 @@ class Std:
     def of(self, piece: Piece) -> float:
         """The standard deviation of a matrix of a module."""
         fan_in, fan_out = int(piece.weight.shape[-1]), piece.fan_out
-        fans = dict(zip(FANS, (1, fan_in, fan_out, (fan_in + fan_out) / 2, fan_in**2), strict=True))
+        fans = dict(
+            zip(FANS, (1, fan_in, fan_out, (fan_in + fan_out) / 2, fan_in**2), strict=True)
+        )
         l, L = piece.block, piece.blocks
         depths = dict(zip(DEPTHS, (1, 2 * L, 2 * (l + 1), 2 * (L + 1)), strict=True))
         return self.std / math.sqrt(fans[self.fan] * depths[self.depth]) * shrunk(self.cut)
