@@ -44,9 +44,7 @@ def test_a_module_that_is_not_as_meant_raises():
     assert "h.*.attn.proj (all 4, h.0.attn.proj first): out has standard deviation 0.00" in text
     assert "expected 0.02 = 0.02 (transformers' default), 0.35 times as large" in text
     assert "torch.nn.init.normal_(p, std=0.02)" in text
-    lt.assert_initialised(
-        GPT, TOKENS, recipe="transformers", accept=("out has", "down has")
-    )
+    lt.assert_initialised(GPT, TOKENS, recipe="transformers", accept=("out has", "down has"))
     large = planted(lambda m: m.wpe.weight.normal_())
     with pytest.raises(AssertionError, match="closest recipe: GPT-2, but positions is 5"):
         lt.assert_initialised(large, TOKENS)

@@ -101,7 +101,7 @@ def _at_one_width(
     module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], settings: _Settings
 ) -> Audit:
     done = conversion(module, inputs, kwargs)
-    reading = reading_of(done.exported, done.drawn)
+    reading = reading_of(done.exported, done.parameters.drawn)
     references = findings_of(reading, settings.recipe, settings.expected, measured=False)
     subject = subject_of(done, settings.layers, settings.kurtosis)
     seeds = settings.seeds or range(0 if isinstance(module, torch.nn.Module) else SEEDS)

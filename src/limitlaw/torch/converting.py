@@ -16,7 +16,7 @@ from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.layers import layers_of, loops, rolled
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
-from limitlaw.torch.scales import DrawnAs, Parameters, made
+from limitlaw.torch.scales import Parameters, made
 from limitlaw.torch.splitting import compact, split
 from limitlaw.torch.tracing import Known, Traced, traced
 from limitlaw.torch.widths import (
@@ -55,7 +55,7 @@ def program(
         return conversion(module, inputs, kwargs).program
     family, (*narrower, widest) = checked_family(module, widths)
     others = {n: laid(_followed(*at_width(family, inputs, kwargs, n))[2]) for n in narrower}
-    _, parameters, trace, _ = _followed(*at_width(family, inputs, kwargs, widest))
+    _, parameters, trace = _followed(*at_width(family, inputs, kwargs, widest))
     converted = written(trace, parameters.notes, {**others, widest: laid(trace)})
     replay(converted)
     return converted
@@ -68,30 +68,27 @@ class Conversion:
     program: Converted
     exported: Exported
     parameters: Parameters
-    drawn: Mapping[str, DrawnAs]
 
 
 def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
     """The conversion of a module: its program, with all that the program was made from."""
-    graph, parameters, trace, drawn = _followed(module, inputs, kwargs)
+    graph, parameters, trace = _followed(module, inputs, kwargs)
     converted = written(trace, parameters.notes)
     replay(converted)
-    return Conversion(converted, graph, parameters, drawn)
+    return Conversion(converted, graph, parameters)
 
 
 def _followed(
     module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Exported, Parameters, Traced, Mapping[str, DrawnAs]]:
-    """The graph of a module, its parameters, the symbol of each tensor, and what parameters were
-    drawn from.
-    """
+) -> tuple[Exported, Parameters, Traced]:
+    """The graph of a module, its parameters, and the symbol of each tensor."""
     made_module, drawn = made(module)
     graph = exported(made_module, inputs, kwargs)
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
     trace = traced(graph, parameters)
     if not trace.outputs:
         raise ConversionError("the module returns nothing that depends on a random parameter")
-    return graph, parameters, trace, drawn or {}
+    return graph, parameters, trace
 
 
 def laid(trace: Traced) -> Laid:

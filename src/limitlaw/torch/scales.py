@@ -46,6 +46,7 @@ class Parameters:
         self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, DrawnAs] | None = None
     ):
         self.notes: list[str] = []
+        self.drawn = dict(drawn or {})
         self.constants = {
             name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()
         }

@@ -50,7 +50,7 @@ _WRONG = {
     ),
     "only the future": (
         "its mask shows only what follows",
-        "it is inverted: True means seen to scaled_dot_product_attention, hidden to nn.Transformer",
+        "it is inverted: True is seen for scaled_dot_product_attention, hidden for nn.Transformer",
         "mask = ~mask",
     ),
 }

@@ -49,8 +49,8 @@ def _logits(reading: Reading) -> Iterator[Finding]:
             yield Finding(
                 named(tables),
                 f"its standard deviation is {tables[0].std:.3g} and the head is tied to it: "
-                f"logits have standard deviation {spread:.3g}, and the first loss is {loss:.3g} where "
-                f"ln V = {math.log(V):.3g}",
+                f"logits have standard deviation {spread:.3g}, and the first loss is {loss:.3g} "
+                f"where ln V = {math.log(V):.3g}",
                 f"each token predicts itself: its own logit is about √{fan} times as large as "
                 "others",
                 code(tables, Std(0.02)),

@@ -57,7 +57,7 @@ def _normal(pieces: Sequence[Piece], std: str) -> str:
 
 
 def _not_finite(reading: Reading) -> Iterator[Finding]:
-    wrong = [n for n, a in reading.exported.arrays.items() if not bool(a.isfinite().all())]
+    wrong = list(reading.broken)
     if wrong:
         yield Finding(
             places(wrong),

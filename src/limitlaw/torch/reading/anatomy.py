@@ -1,5 +1,6 @@
 """`read`: a module in its reader's terms."""
 
+import copy
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ class Reading:
     heads: tuple[Head, ...]
     pieces: tuple[Piece, ...]
     drawn: Drawn
+    broken: tuple[str, ...] = ()  # parameters that hold NaN or infinite numbers, read as zeros
 
     def of(self, *roles: str) -> list[Piece]:
         """The pieces of these roles, in the order of the graph."""
@@ -113,10 +115,16 @@ class Reading:
 def read(module: Module, *inputs: Any, **kwargs: Any) -> Reading:
     """What a module, or one that a function makes, is: read off its exported graph."""
     its, drawn = made(module)
-    return reading_of(exported(its, inputs, kwargs), drawn or {})
+    broken = [n for n, p in its.named_parameters() if not bool(p.isfinite().all())]
+    if broken:
+        its = copy.deepcopy(its)
+        with torch.no_grad():
+            for name in broken:
+                its.get_parameter(name).zero_()
+    return reading_of(exported(its, inputs, kwargs), drawn or {}, tuple(broken))
 
 
-def reading_of(graph: Exported, drawn: Drawn) -> Reading:
+def reading_of(graph: Exported, drawn: Drawn, broken: tuple[str, ...] = ()) -> Reading:
     """The reading of a graph that was exported."""
     try:
         walk = Walk(graph)
@@ -126,4 +134,4 @@ def reading_of(graph: Exported, drawn: Drawn) -> Reading:
         raise ConversionError(
             f"the graph of this module cannot be read: {type(error).__name__}: {error}"
         ) from error
-    return Reading(graph, walk, attending, pieces, drawn)
+    return Reading(graph, walk, attending, pieces, drawn, broken)

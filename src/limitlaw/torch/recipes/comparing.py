@@ -150,8 +150,11 @@ def closest(reading: Reading) -> Closest | None:
         for candidate in _fitted(reading, recipe):
             wrong = [m for m in misfits(reading, candidate) if m.ratio > 0]  # zeros may be meant
             away = sum(abs(math.log(m.ratio)) if m.ratio < math.inf else 9.0 for m in wrong)
-            found.append((len({m.role for m in wrong}), away, Closest(candidate, tuple(wrong))))
-    few, _, best = min(found, key=lambda item: item[:2])
+            few = len({m.role for m in wrong})
+            deep = {r for r, std in candidate.roles.items() if std.depth} & roles
+            agree = len(deep - {m.role for m in wrong})  # a scale of depth is no coincidence
+            found.append((few, -agree, away, Closest(candidate, tuple(wrong))))
+    few, _, _, best = min(found, key=lambda item: item[:3])
     return best if roles and few <= len(roles) / 2 else None
 
 

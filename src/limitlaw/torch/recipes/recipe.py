@@ -67,14 +67,12 @@ class Std:
         fan = {
             "in": "p.shape[1]",
             "out": "p.shape[0]",
-            "both": "(sum(p.shape) / 2)",
+            "both": "sum(p.shape) / 2",
             "in²": "p.shape[1] ** 2",
         }
-        factors = [fan[self.fan]] if self.fan else []
-        factors += [f"({self.depth.replace('2(', '2 * (').replace('2L', '2 * L')})"] * bool(
-            self.depth
-        )
-        return f"{self.std:.4g}" + (f" / ({' * '.join(factors)}) ** 0.5" if factors else "")
+        depth = self.depth.replace("2(", "2 * (").replace("2L", "2 * L").replace("+", " + ")
+        below = " * ".join(x for x in (fan.get(self.fan, ""), depth) if x)
+        return f"{self.std:.4g} / ({below}) ** 0.5" if below else f"{self.std:.4g}"
 
 
 def shrunk(cut: float) -> float:
