@@ -89,7 +89,10 @@ def test_the_command_writes_a_page(file, tmp_path):
         (["{file}:make_model", "--html", "nowhere/out.html"], "there is no folder"),
         (["{file}:make_model", "--level", "all"], "--level must be fault or warning, got all"),
         (["{file}:make_model", "--quick", "--width", "8"], "--quick has neither a page nor"),
-        (["{file}:make_model", "--quick", "--recipe", "gpt5"], "--recipe: there is none named"),
+        (
+            ["{file}:make_model", "--quick", "--recipe", "gpt5"],
+            "--recipe must be one of transformers, gpt2",
+        ),
         (["{file}:make_width", "--width", "8"], "--width must be given twice or more"),
         (
             ["--hf", "{file}", "--width", "8", "--width", "9"],

@@ -95,7 +95,7 @@ def test_wrong_recipes():
         lt.Std(0.02, depth="L")
     with pytest.raises(ValueError, match="std must be a number of at least 0"):
         lt.Std(-1.0)
-    with pytest.raises(ValueError, match="there is none named 'gpt5'"):
+    with pytest.raises(ValueError, match=r"recipe must be one of .* got 'gpt5'"):
         lt.check(GPT, TOKENS, recipe="gpt5")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from limitlaw.arguments import shown
 from limitlaw.float64 import in_float64
 from limitlaw.torch.absolute.every import absolute_faults
+from limitlaw.torch.absolute.weights import BRANCH
 from limitlaw.torch.converting import Module
 from limitlaw.torch.finding import LEVELS, Finding, said
 from limitlaw.torch.reading.anatomy import Reading, read
@@ -129,6 +130,6 @@ def quick_audit(
 
 
 def _roles(reading: Reading) -> dict[str, str]:
-    """The role of each parameter, that of a bias behind its matrix."""
-    weights = {p.event.parameter: p.role for p in reading.pieces}
-    return weights | {p.event.bias: f"{p.role} bias" for p in reading.pieces if p.event.bias}
+    """What each parameter of a branch does, a bias what its matrix does."""
+    inside = reading.of(*BRANCH)
+    return {name: p.role for p in inside for name in (p.event.parameter, p.event.bias)}

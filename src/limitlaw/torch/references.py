@@ -119,7 +119,7 @@ def misfits(
             meant = [  # 1/√(2(l+1)) for block l
                 dataclasses.replace(s, square=s.square * (l + 1)) for l, s in enumerate(sizes)
             ]
-            if len(names) < 3 or list(_outliers(meant)):
+            if len(names) < 3 or list(_apart(meant)):
                 yield from _outliers(sizes)
 
 
@@ -134,6 +134,11 @@ def _outliers(sizes: list[EntrySize]) -> Iterator[Finding]:
         if _differ(large, small):
             yield _said(large, small.square, f"that of its sibling {module_of(small.name)}")
         return
+    yield from _apart(sizes)
+
+
+def _apart(sizes: list[EntrySize]) -> Iterator[Finding]:
+    """Findings of sizes beyond chance from the median."""
     middle = float(np.median([s.square for s in sizes]))
     error = 1.25 * float(np.median([s.error for s in sizes])) / math.sqrt(len(sizes))
     for size in sizes:

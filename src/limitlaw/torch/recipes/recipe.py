@@ -183,8 +183,8 @@ def from_config(config: object) -> Recipe:
     std = next((known[n] for n in names[:2] if isinstance(known.get(n), int | float)), None)
     if kind in _OTHER or std is None:
         raise ValueError(
-            f"recipe: a configuration with model_type {kind!r} and no initializer_range that its "
-            "matrices all have; write a Recipe"
+            f"recipe {kind!r}: the configuration has no initializer_range that all its matrices "
+            "have; write a Recipe"
         )
     base = NAMED["gpt2" if kind in _WITH_DEPTH else "transformers"]
     return base.scaled(float(std) / 0.02)
@@ -200,8 +200,8 @@ def recipe_of(recipe: object) -> Recipe:
             return NAMED[key]
         if not recipe.endswith(".json"):
             raise ValueError(
-                f"recipe: there is none named {recipe!r}; there are "
-                f"{', '.join((*NAMED, *ALIASES))}, and a configuration FILE.json"
+                f"recipe must be one of {', '.join((*NAMED, *ALIASES))}, or a configuration "
+                f"FILE.json, got {recipe!r}"
             )
     if isinstance(recipe, Mapping) and set(recipe) <= _WORDS | {"bias"}:
         return Recipe("the recipe", **recipe)
