@@ -18,10 +18,12 @@ from limitlaw.torch.converted import Converted, Replayed, replay
 from limitlaw.torch.converted import LabelledValue as Labelled
 from limitlaw.torch.converting import program
 from limitlaw.torch.errors import ConversionError, ReplayError
-from limitlaw.torch.finding import Finding
+from limitlaw.torch.finding import AuditFinding as Finding
 from limitlaw.torch.growing import Growth, Widths
-from limitlaw.torch.reading.anatomy import Reading, read
-from limitlaw.torch.recipes.recipe import NAMED, Recipe, Std, from_config
+from limitlaw.torch.reading.anatomy import ModuleReading as Reading
+from limitlaw.torch.reading.anatomy import read
+from limitlaw.torch.recipes.recipe import NAMED, Std, from_config
+from limitlaw.torch.recipes.recipe import InitRecipe as Recipe
 from limitlaw.torch.table import Audit
 from limitlaw.torch.table import AuditRow as Row
 

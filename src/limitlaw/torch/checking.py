@@ -12,10 +12,10 @@ from typing import Any
 from limitlaw.arguments import shown
 from limitlaw.float64 import in_float64
 from limitlaw.torch.absolute.every import absolute_faults
-from limitlaw.torch.absolute.weights import BRANCH
+from limitlaw.torch.absolute.weights import BRANCH_ROLES
 from limitlaw.torch.converting import Module
-from limitlaw.torch.finding import LEVELS, Finding, said
-from limitlaw.torch.reading.anatomy import Reading, read
+from limitlaw.torch.finding import LEVELS, AuditFinding, said
+from limitlaw.torch.reading.anatomy import ModuleReading, read
 from limitlaw.torch.recipes.comparing import nearest, unlike
 from limitlaw.torch.recipes.recipe import recipe_of
 from limitlaw.torch.references import Expected, copies, misfits, unexpected
@@ -29,7 +29,7 @@ def check(
     recipe: object = None,
     expected: Expected | None = None,
     **kwargs: Any,
-) -> tuple[Finding, ...]:
+) -> tuple[AuditFinding, ...]:
     """Findings of what is wrong with how a module starts, in words, without drawing anything: the
     quick part of `audit`.
 
@@ -79,11 +79,11 @@ def assert_initialised(
 
 
 def findings_of(
-    reading: Reading,
+    reading: ModuleReading,
     recipe: object = None,
     expected: Expected | None = None,
     measured: bool = True,
-) -> tuple[Finding, ...]:
+) -> tuple[AuditFinding, ...]:
     """The findings of `check` for a module that was read; those of one run of it if `measured`."""
     given = {n: d for n, d in reading.drawn.items() if d.law == "given"}
     arrays = {name: array.numpy() for name, array in reading.exported.arrays.items()}
@@ -103,8 +103,8 @@ def findings_of(
 class QuickAudit:
     """What a module was read as, and the findings of `check`; `str()` shows both."""
 
-    reading: Reading
-    findings: tuple[Finding, ...]
+    reading: ModuleReading
+    findings: tuple[AuditFinding, ...]
 
     def __str__(self) -> str:
         return "\n".join([str(self.reading), nearest(self.reading), "", *said(self.findings)])
@@ -129,7 +129,7 @@ def quick_audit(
     return QuickAudit(reading, findings_of(reading, recipe, expected))
 
 
-def _roles(reading: Reading) -> dict[str, str]:
+def _roles(reading: ModuleReading) -> dict[str, str]:
     """What each parameter of a branch does, a bias what its matrix does."""
-    inside = reading.of(*BRANCH)
+    inside = reading.of(*BRANCH_ROLES)
     return {name: p.role for p in inside for name in (p.event.parameter, p.event.bias)}

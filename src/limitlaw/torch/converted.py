@@ -27,7 +27,7 @@ from limitlaw.torch.writer import AnyValue, Writer
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """One softmax over keys: its scores as numbers of the program, and which are seen (None: all)."""
+    """One softmax over keys: its scores as numbers of the program, which are seen (None: all)."""
 
     label: Label
     scores: Scalars

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 LEVELS = ("fault", "warning")  # what cannot be meant, and what no known recipe does
-NAMED = 3  # places that one finding names
+MOST_NAMED = 3  # places that one finding names
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-class Finding(str):
+class AuditFinding(str):
     """A sentence "place: what: does", with its parts.
 
     `level` is "fault" for what cannot be meant and "warning" for what no known recipe does;
@@ -41,7 +41,7 @@ def said(findings: Iterable[str]) -> list[str]:
     lines = []
     for finding in findings:
         lines.append(f"! {finding}")
-        if isinstance(finding, Finding) and finding.change:
+        if isinstance(finding, AuditFinding) and finding.change:
             lines.append(f"    change: {finding.change}")
     return lines
 
@@ -56,5 +56,5 @@ def places(names: Sequence[str], all_of: int = 0) -> str:
     patterns = {_NUMBER.sub("*", name) for name in several}
     if len(patterns) == 1 and len(several) >= all_of > 0:
         return f"{patterns.pop()} (all {len(several)}, {several[0]} first)"
-    more = f", … ({len(several)} in all)" if len(several) > NAMED else ""
-    return ", ".join(several[:NAMED]) + more
+    more = f", … ({len(several)} in all)" if len(several) > MOST_NAMED else ""
+    return ", ".join(several[:MOST_NAMED]) + more

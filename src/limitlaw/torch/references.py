@@ -12,7 +12,7 @@ import torch
 
 from limitlaw.arguments import shown
 from limitlaw.torch.exporting import Exported, name_of
-from limitlaw.torch.finding import Finding
+from limitlaw.torch.finding import AuditFinding
 from limitlaw.torch.reading.roles import NUMBER
 from limitlaw.torch.recipes.comparing import set_all
 from limitlaw.torch.scales import Parameters
@@ -69,7 +69,7 @@ def module_of(name: str) -> str:
 # --- copies --------------------------------------------------------------------------------------
 
 
-def copies(parameters: Parameters) -> Iterator[Finding]:
+def copies(parameters: Parameters) -> Iterator[AuditFinding]:
     """Findings of blocks that start with the numbers of an earlier one, at any depth of names."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, parameter in parameters.random.items():
@@ -84,7 +84,7 @@ def copies(parameters: Parameters) -> Iterator[Finding]:
         alike.setdefault((there, whole), []).append(what if whole != what else here)
     for (there, what), places in alike.items():
         several = what == "all its weights"
-        yield Finding(
+        yield AuditFinding(
             ", ".join(places) if several else places[0],
             f"{what} equal those of {there}, expected independent draws"
             if several
@@ -104,7 +104,7 @@ def misfits(
     parameters: Parameters,
     kinds: Mapping[str, str] | None = None,
     roles: Mapping[str, str] | None = None,
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     """Findings of parameters whose scale is not that of the same role in other blocks of the same
     classes.
     """
@@ -123,7 +123,7 @@ def misfits(
                 yield from _outliers(sizes)
 
 
-def _outliers(sizes: list[EntrySize]) -> Iterator[Finding]:
+def _outliers(sizes: list[EntrySize]) -> Iterator[AuditFinding]:
     """Findings of sizes beyond chance from the median, or of the larger of two; a steady trend is
     taken to be intended.
     """
@@ -137,7 +137,7 @@ def _outliers(sizes: list[EntrySize]) -> Iterator[Finding]:
     yield from _apart(sizes)
 
 
-def _apart(sizes: list[EntrySize]) -> Iterator[Finding]:
+def _apart(sizes: list[EntrySize]) -> Iterator[AuditFinding]:
     """Findings of sizes beyond chance from the median."""
     middle = float(np.median([s.square for s in sizes]))
     error = 1.25 * float(np.median([s.error for s in sizes])) / math.sqrt(len(sizes))
@@ -161,7 +161,7 @@ def _steady(sizes: list[EntrySize]) -> bool:
     return len(sizes) > 2 and len(up) == 1 and all(_differ(*step) for step in steps)
 
 
-def _said(size: EntrySize, reference: float, whose: str) -> Finding:
+def _said(size: EntrySize, reference: float, whose: str) -> AuditFinding:
     weights = "weights" if module_of(size.name) != size.name else "entries"
     ratio = math.sqrt(size.square / reference) if reference else math.inf
     siblings = (
@@ -170,7 +170,7 @@ def _said(size: EntrySize, reference: float, whose: str) -> Finding:
         else whose.replace("that", "those", 1)
     )
     std = math.sqrt(reference)
-    return Finding(
+    return AuditFinding(
         module_of(size.name),
         f"its {weights} are {ratio:.2g} times as large as {siblings}, "
         f"standard deviation {math.sqrt(size.square):.3g}, expected {std:.3g} ({whose})",
@@ -182,7 +182,7 @@ def _said(size: EntrySize, reference: float, whose: str) -> Finding:
 # --- what the user expects -----------------------------------------------------------------------
 
 
-def unexpected(exported: Exported, expected: Expected) -> Iterator[Finding]:
+def unexpected(exported: Exported, expected: Expected) -> Iterator[AuditFinding]:
     """Findings of parameters of another scale than the user says, by patterns of fnmatch."""
     for pattern, wanted in expected.items():
         names = [
@@ -205,13 +205,13 @@ def _meant(name: str, pattern: str, rank: int) -> bool:
 
 def _compared(
     name: str, exported: Exported, pattern: str, wanted: float | str
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     fan = fan_in(exported, name)
     variance = _variance(pattern, wanted, fan)
     size = size_of(name, exported.arrays[name].numpy())
     if _differ(size, EntrySize("", variance, 0.0)):
         own, std = math.sqrt(size.square), math.sqrt(variance)
-        yield Finding(
+        yield AuditFinding(
             module_of(name),
             f"its standard deviation is {own:.3g}, variance × fan-in {size.square * fan:.3g}, "
             f"expected {std:.3g} and {variance * fan:.3g} ({pattern!r}: {wanted})",

@@ -17,10 +17,10 @@ from limitlaw.digits import counted, plus_minus
 from limitlaw.files import write
 from limitlaw.notebook import aligned, frame
 from limitlaw.torch.converted import Converted
-from limitlaw.torch.finding import Finding, said
+from limitlaw.torch.finding import AuditFinding, said
 from limitlaw.torch.health import ailments
 from limitlaw.torch.measuring import ENTROPY, SQUARES
-from limitlaw.torch.reading.anatomy import Reading
+from limitlaw.torch.reading.anatomy import ModuleReading
 from limitlaw.torch.recipes.comparing import nearest
 
 # --- what every table can do ---------------------------------------------------------------------
@@ -41,7 +41,7 @@ class AuditTable(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong, in words."""
 
     @property
@@ -148,7 +148,7 @@ def _finite(value: object) -> object:
 
 
 def _item(item: str) -> str:
-    change = item.change if isinstance(item, Finding) else ""
+    change = item.change if isinstance(item, AuditFinding) else ""
     code = f"<br>change: <code>{html.escape(change)}</code>" if change else ""
     return html.escape(item) + code
 
@@ -262,11 +262,11 @@ class Audit(AuditTable):
     program: Converted
     width: int
     seeds: int
-    references: tuple[Finding, ...] = ()
-    reading: Reading | None = None
+    references: tuple[AuditFinding, ...] = ()
+    reading: ModuleReading | None = None
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong with the weights, what is unhealthy, and where measurement and prediction
         differ by more than 5 standard errors, in words.
 
@@ -277,10 +277,10 @@ class Audit(AuditTable):
         return (*self.references, *ailments(self.rows), *self.differing)
 
     @property
-    def differing(self) -> tuple[Finding, ...]:
+    def differing(self) -> tuple[AuditFinding, ...]:
         """The rows in which measurement and prediction differ beyond chance, in words."""
         return tuple(
-            Finding(
+            AuditFinding(
                 row.layer,
                 f"{row.statistic} is {row.cells[2]}, predicted {row.cells[3]}, z = {row.z:+.1f}",
                 self._meaning,

@@ -8,18 +8,18 @@ import torch
 
 from limitlaw.torch.errors import label_of
 from limitlaw.torch.exporting import Exported, computed
-from limitlaw.torch.finding import Finding, places
+from limitlaw.torch.finding import AuditFinding, places
 from limitlaw.torch.health import ONE_HOT, UNIFORM
-from limitlaw.torch.reading.anatomy import Reading
+from limitlaw.torch.reading.anatomy import ModuleReading
 from limitlaw.torch.reading.box import scale_of
 from limitlaw.torch.reading.heads import Head
 
 FEWEST_COORDINATES = 4  # heads of fewer coordinates cannot show a missing 1/√d
-LARGE = 5.0  # times the standard deviation of values that queries and keys have
-ROUNDING = 1e-6
+BEYOND_VALUES = 5.0  # times the standard deviation of values that queries and keys have
+SCALE_ROUNDING = 1e-6
 
 
-def attention_faults(reading: Reading) -> Iterator[Finding]:
+def attention_faults(reading: ModuleReading) -> Iterator[AuditFinding]:
     """The findings about attentions."""
     yield from _masks(reading)
     yield from _absent(reading)
@@ -30,7 +30,7 @@ def attention_faults(reading: Reading) -> Iterator[Finding]:
     yield from _rotary(reading)
 
 
-def _where(heads: Sequence[Head], reading: Reading) -> str:
+def _where(heads: Sequence[Head], reading: ModuleReading) -> str:
     return places([h.module for h in heads], len({h.module for h in reading.heads}))
 
 
@@ -56,15 +56,15 @@ _WRONG = {
 }
 
 
-def _masks(reading: Reading) -> Iterator[Finding]:
+def _masks(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Masks off by one, inverted, soft, or unlike those of the other blocks."""
     for kind, (what, does, change) in _WRONG.items():
         wrong = [h for h, mask in reading.masks.items() if mask == kind]
         if wrong:
-            yield Finding(_where(wrong, reading), what, does, change, "fault")
+            yield AuditFinding(_where(wrong, reading), what, does, change, "fault")
     soft = [h for h in reading.heads if h.soft]
     if soft:
-        yield Finding(
+        yield AuditFinding(
             _where(soft, reading),
             f"its mask adds {soft[0].soft:.3g} to scores, expected −inf",
             f"what is hidden keeps e^{soft[0].soft:.3g} of its weight: the future is seen",
@@ -78,7 +78,7 @@ def _masks(reading: Reading) -> Iterator[Finding]:
         free = [h for h in own if reading.masks[h] == "none"]
         causal = [h for h in own if reading.masks[h].startswith("causal")]
         if free and causal:
-            yield Finding(
+            yield AuditFinding(
                 _where(free, reading),
                 f"it has no mask, where {places([h.module for h in causal])} is causal",
                 "what it writes carries the future to all later blocks",
@@ -87,19 +87,19 @@ def _masks(reading: Reading) -> Iterator[Finding]:
             )
 
 
-def _stack(reading: Reading, head: Head) -> str:
+def _stack(reading: ModuleReading, head: Head) -> str:
     made_by = reading.matrices_of(head, "v") or reading.matrices_of(head, "q")
     return made_by[0].template if made_by else head.module
 
 
-def _absent(reading: Reading) -> Iterator[Finding]:
+def _absent(reading: ModuleReading) -> Iterator[AuditFinding]:
     """No mask at all, where logits over the own vocabulary follow straight from the stream."""
     tables = {p.event for p in reading.of("embedding")}
     reads = [p for p in reading.of("head") if p.fan_out == reading.vocabulary]
     stream = [p for p in reads if reading.walk.read_by(p.event) & tables]
     masks = list(reading.masks.values())
     if stream and masks and set(masks) == {"none"} and len(reading.heads) == len(masks):
-        yield Finding(
+        yield AuditFinding(
             _where(list(reading.masks), reading),
             f"attention has no mask, and {stream[0].name} gives logits of the next token",
             "every token sees the future that it is to predict, unless masked tokens are what is "
@@ -108,7 +108,7 @@ def _absent(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _leaks(reading: Reading) -> Iterator[Finding]:
+def _leaks(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Places where earlier tokens change with the last one, though every mask is causal."""
     masks = list(reading.masks.values())
     if not masks or not all(mask.startswith("causal") for mask in masks):
@@ -137,7 +137,7 @@ def _leaks(reading: Reading) -> Iterator[Finding]:
             continue
         before, after = here[:, :-1], other[:, :-1]
         if not torch.allclose(before, after, rtol=1e-6, atol=1e-9):
-            yield Finding(
+            yield AuditFinding(
                 label_of(node).module,
                 "its first tokens change with the last one, though attention is causal",
                 "the future leaks past the mask: a softmax, norm or mean over the axis of tokens",
@@ -147,7 +147,7 @@ def _leaks(reading: Reading) -> Iterator[Finding]:
             return
 
 
-def _are_tokens(reading: Reading, name: str) -> bool:
+def _are_tokens(reading: ModuleReading, name: str) -> bool:
     value = reading.exported.constants[name]
     return (
         isinstance(value, torch.Tensor)
@@ -164,15 +164,15 @@ def _before(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
         yield from _before(x)
 
 
-def _with_constant(reading: Reading, name: str, value: torch.Tensor) -> Exported:
+def _with_constant(reading: ModuleReading, name: str, value: torch.Tensor) -> Exported:
     graph = reading.exported
     return dataclasses.replace(graph, constants={**graph.constants, name: value})
 
 
-def _sums(reading: Reading) -> Iterator[Finding]:
+def _sums(reading: ModuleReading) -> Iterator[AuditFinding]:
     wrong = [h for h in reading.heads if abs(h.sums - 1) > 1e-3]
     if wrong:
-        yield Finding(
+        yield AuditFinding(
             _where(wrong, reading),
             f"the weights of a query sum to {wrong[0].sums:.3g}, expected 1",
             "the softmax runs over another axis than that of the keys, or the mask is applied "
@@ -185,7 +185,7 @@ def _sums(reading: Reading) -> Iterator[Finding]:
 # --- scores --------------------------------------------------------------------------------------
 
 
-def _scales(reading: Reading) -> Iterator[Finding]:
+def _scales(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Scores without 1/√d, with it twice, and with √width instead."""
     found: dict[tuple[str, int], list[Head]] = {}
     for head in reading.heads:
@@ -195,13 +195,13 @@ def _scales(reading: Reading) -> Iterator[Finding]:
             found.setdefault((said, d), []).append(head)
     for (said, d), heads in found.items():
         what, does = said.split("|")
-        yield Finding(
+        yield AuditFinding(
             _where(heads, reading), what, does,
             f"scores = q @ k.transpose(-2, -1) / {d} ** 0.5", "fault",
         )  # fmt: skip
 
 
-def _scale_fault(reading: Reading, head: Head, d: int) -> str:
+def _scale_fault(reading: ModuleReading, head: Head, d: int) -> str:
     total = scale_of(reading, head)
     if total is None or d < FEWEST_COORDINATES:
         return ""
@@ -217,13 +217,13 @@ def _scale_fault(reading: Reading, head: Head, d: int) -> str:
             "attention one-hot"
         )
     width = q[0].fan_in if q else d
-    if width > d and abs(total * math.sqrt(width) - 1) < ROUNDING:
+    if width > d and abs(total * math.sqrt(width) - 1) < SCALE_ROUNDING:
         return (
             f"q·k is multiplied by 1/√{width}, of the width, expected 1/√d = {d**-0.5:.3g} with "
             f"d = {d}|scores are √heads times too small, and attention is flatter"
         )
-    twice = abs(head.factor * math.sqrt(d) - 1) < ROUNDING
-    if twice and abs(total * d - 1) < ROUNDING:
+    twice = abs(head.factor * math.sqrt(d) - 1) < SCALE_ROUNDING
+    if twice and abs(total * d - 1) < SCALE_ROUNDING:
         return (
             f"q·k is multiplied by 1/√d twice, by {total:.3g}, expected 1/√d = {d**-0.5:.3g} with "
             f"d = {d}|q is scaled, and scaled_dot_product_attention scales again: scores are √d "
@@ -232,13 +232,13 @@ def _scale_fault(reading: Reading, head: Head, d: int) -> str:
     return ""
 
 
-def sharpness(reading: Reading) -> Iterator[Finding]:
+def sharpness(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Attention that is one-hot or uniform."""
     one_hot = [h for h, (entropy, _) in reading.scores.items() if entropy < ONE_HOT]
     flat = [h for h, (entropy, _) in reading.scores.items() if 1 - entropy < UNIFORM]
     sizes = {h: math.sqrt(square) for h, (_, square) in reading.scores.items()}
     if one_hot:
-        yield Finding(
+        yield AuditFinding(
             _where(one_hot, reading),
             f"attention is one-hot, its entropy below {ONE_HOT} of ln t, scores of standard "
             f"deviation {sizes[one_hot[0]]:.3g}",
@@ -246,7 +246,7 @@ def sharpness(reading: Reading) -> Iterator[Finding]:
             "initialise q and k smaller, or norm them",
         )
     if flat:
-        yield Finding(
+        yield AuditFinding(
             _where(flat, reading),
             f"attention is uniform, its entropy within {UNIFORM:g} of ln t, scores of standard "
             f"deviation {sizes[flat[0]]:.1g}",
@@ -255,7 +255,7 @@ def sharpness(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _queries_and_keys(reading: Reading) -> Iterator[Finding]:
+def _queries_and_keys(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Queries and keys far larger or smaller than values, of the same weights or none."""
     apart: dict[bool, list[tuple[Head, float]]] = {}
     for head in reading.heads:
@@ -263,14 +263,14 @@ def _queries_and_keys(reading: Reading) -> Iterator[Finding]:
         if not all(own) or reading.walk.degree(head.queries) == 0:
             continue
         q, k, v = (p[0].std for p in own)
-        if v and min(q, k) > LARGE * v:
+        if v and min(q, k) > BEYOND_VALUES * v:
             apart.setdefault(True, []).append((head, min(q, k) / v))
-        if q and k and max(q, k) * LARGE < v:
+        if q and k and max(q, k) * BEYOND_VALUES < v:
             apart.setdefault(False, []).append((head, max(q, k) / v))
     for large, found in apart.items():
         heads = [head for head, _ in found]
         names = _names(reading, heads)
-        yield Finding(
+        yield AuditFinding(
             places(names, len(names)),
             f"q and k are {found[0][1]:.2g} times as large as v",
             "scores are as the product of both: attention is "
@@ -279,19 +279,19 @@ def _queries_and_keys(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _names(reading: Reading, heads: Sequence[Head]) -> list[str]:
+def _names(reading: ModuleReading, heads: Sequence[Head]) -> list[str]:
     return [p.name for h in heads for role in ("q", "k") for p in reading.matrices_of(h, role)]
 
 
 # --- rotary embeddings ---------------------------------------------------------------------------
 
 
-def _rotary(reading: Reading) -> Iterator[Finding]:
+def _rotary(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Rotations along heads, of one of q and k alone, or of values."""
     turned = {key: rotary for key, rotary in reading.rotary.items() if rotary is not None}
     along = [h for (h, role), r in turned.items() if r.along != "tokens" and role == "q"]
     if along:
-        yield Finding(
+        yield AuditFinding(
             _where(along, reading),
             "its rotary embedding turns along the axis of heads, not of tokens",
             "queries know their head instead of their position: the order of tokens is invisible",
@@ -305,7 +305,7 @@ def _rotary(reading: Reading) -> Iterator[Finding]:
     }
     lone = [h for h, roles in halves.items() if len(roles) == 1 and (h, "k") in reading.rotary]
     if lone:
-        yield Finding(
+        yield AuditFinding(
             _where(lone, reading),
             f"only {halves[lone[0]][0]} is rotated, not both of q and k",
             "scores depend on absolute positions, as if all others stood at 0",
@@ -316,9 +316,9 @@ def _rotary(reading: Reading) -> Iterator[Finding]:
         h for h, roles in halves.items() if len(roles) == 2 and turned[h, "q"] != turned[h, "k"]
     ]
     if unequal:
-        yield Finding(
+        yield AuditFinding(
             _where(unequal, reading),
-            f"q is rotated as {turned[unequal[0], 'q']}, k as {turned[unequal[0], 'k']}",
+            f"q is rotated {turned[unequal[0], 'q']}, k {turned[unequal[0], 'k']}",
             "scores do not depend on distances of positions",
             "use one table of cos and sin for both",
             "fault",

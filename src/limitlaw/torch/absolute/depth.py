@@ -3,21 +3,20 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from limitlaw.torch.absolute.weights import by_role, named
-from limitlaw.torch.finding import Finding, places
+from limitlaw.torch.absolute.weights import DEEP_BLOCKS, by_role, named
+from limitlaw.torch.finding import AuditFinding, places
 from limitlaw.torch.health import FEWEST_BLOCKS, GROWS
-from limitlaw.torch.reading.anatomy import Reading
-from limitlaw.torch.reading.norms import NONE, POST, PRE, Branch
-from limitlaw.torch.reading.roles import Piece, straight
+from limitlaw.torch.reading.anatomy import ModuleReading
+from limitlaw.torch.reading.norms import NO_NORM, POST, PRE, ResidualBranch
+from limitlaw.torch.reading.roles import RolePiece, straight
 from limitlaw.torch.recipes.comparing import code, fits
 from limitlaw.torch.recipes.recipe import Std
 
-DEEP = 4  # blocks from which a missing 1/√(2L) matters
 APART = 0.25  # of a logarithm: scales that chance could confuse are not told apart
 _PER_BLOCK = 3  # blocks from which 1/√(2(l+1)) is told from a constant
 
 
-def depth_faults(reading: Reading) -> Iterator[Finding]:
+def depth_faults(reading: ModuleReading) -> Iterator[AuditFinding]:
     """The findings about depth."""
     yield from _placements(reading)
     yield from _loose(reading)
@@ -30,7 +29,7 @@ def depth_faults(reading: Reading) -> Iterator[Finding]:
 _END = ("2L", "2(l+1)", "2(L+1)")
 
 
-def scaled_with_depth(reading: Reading) -> Iterator[Finding]:
+def scaled_with_depth(reading: ModuleReading) -> Iterator[AuditFinding]:
     """The scale of depth on one of the two ends of branches, on another matrix, twice, inverted;
     missing in what is otherwise GPT-2; or beside post-norm.
     """
@@ -44,7 +43,7 @@ def scaled_with_depth(reading: Reading) -> Iterator[Finding]:
     depths = [d for s in ends.values() if "" not in s for d in _END if d in s]
     wrong = {k: d for k, s in inner.items() if "" not in s for d in _END[:2] if d in s}
     for key, depth in wrong.items():
-        yield Finding(
+        yield AuditFinding(
             named(deep[key]),
             f"{key[0]} has the scale of depth 1/√({depth})",
             "it belongs on what ends a branch, attention output and MLP output: here it shrinks "
@@ -61,7 +60,7 @@ def scaled_with_depth(reading: Reading) -> Iterator[Finding]:
             yield _overdone(deep[key], "twice" in found, first[0].std)
     post = [b for b in reading.branches if b.placement == POST]
     if depths and len(post) > len(reading.branches) / 2:
-        yield Finding(
+        yield AuditFinding(
             places([b.piece.name for b in post]),
             f"norms stand behind the sums (post-norm), and branches are scaled by 1/√({meant})",
             "each norm undoes the sum that the scale is for: blocks do hardly anything, and "
@@ -70,9 +69,9 @@ def scaled_with_depth(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _lacking(own: Sequence[Piece], depth: str, std: float) -> Finding:
+def _lacking(own: Sequence[RolePiece], depth: str, std: float) -> AuditFinding:
     meant = Std(float(f"{std:.2g}"), depth=depth)
-    return Finding(
+    return AuditFinding(
         named(own),
         f"{own[0].role} lacks 1/√({depth}), its standard deviation is {own[0].std:.3g}, expected "
         f"{meant.of(own[0]):.3g}",
@@ -82,9 +81,9 @@ def _lacking(own: Sequence[Piece], depth: str, std: float) -> Finding:
     )
 
 
-def _overdone(own: Sequence[Piece], twice: bool, std: float) -> Finding:
+def _overdone(own: Sequence[RolePiece], twice: bool, std: float) -> AuditFinding:
     said = "twice, 1/(2L)" if twice else "as a factor, √(2L)"
-    return Finding(
+    return AuditFinding(
         named(own),
         f"{own[0].role} has the scale of depth {said}, expected 1/√(2L)",
         "branches add hardly anything to the stream"
@@ -94,12 +93,12 @@ def _overdone(own: Sequence[Piece], twice: bool, std: float) -> Finding:
     )
 
 
-def _scales(own: Sequence[Piece], bases: Sequence[Sequence[Piece]]) -> set[str]:
+def _scales(own: Sequence[RolePiece], bases: Sequence[Sequence[RolePiece]]) -> set[str]:
     """How matrices may be scaled with depth, beside those that begin branches: with equal
     variances, or with equal variance × fan-in; "" for not at all.
     """
     L = own[0].blocks
-    known: dict[str, Callable[[Piece], float]] = {
+    known: dict[str, Callable[[RolePiece], float]] = {
         "": lambda p: 1.0,
         "2L": lambda p: (2 * L) ** -0.5,
         "twice": lambda p: 1 / (2 * L),
@@ -119,12 +118,12 @@ def _scales(own: Sequence[Piece], bases: Sequence[Sequence[Piece]]) -> set[str]:
     return found if all(p.error < APART for p in own) else {""}
 
 
-def _is_gpt2(reading: Reading) -> bool:
+def _is_gpt2(reading: ModuleReading) -> bool:
     """Is this GPT-2's architecture: causal, pre-norm, positions in a table, a tied head, an MLP
     without a gate, and four blocks or more?
     """
     return (
-        reading.blocks >= DEEP
+        reading.blocks >= DEEP_BLOCKS
         and reading.tied
         and bool(reading.of("positions"))
         and not reading.of("gate")
@@ -138,9 +137,9 @@ def _is_gpt2(reading: Reading) -> bool:
 # --- norms and sums ------------------------------------------------------------------------------
 
 
-def _placements(reading: Reading) -> Iterator[Finding]:
+def _placements(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Blocks without norms, blocks with norms elsewhere than the others, and no last norm."""
-    stacks: dict[str, list[Branch]] = {}
+    stacks: dict[str, list[ResidualBranch]] = {}
     for branch in reading.branches:
         stacks.setdefault(branch.piece.template.partition("*")[0], []).append(branch)
     for own in stacks.values():
@@ -148,8 +147,8 @@ def _placements(reading: Reading) -> Iterator[Finding]:
         kinds = [b.placement for b in later]
         usual = max(set(kinds), key=kinds.count) if kinds else ""
         odd = [b for b in later if b.placement != usual]
-        if usual == NONE and len(own) >= FEWEST_BLOCKS and reading.heads:
-            yield Finding(
+        if usual == NO_NORM and len(own) >= FEWEST_BLOCKS and reading.heads:
+            yield AuditFinding(
                 named([b.piece for b in own]),
                 "blocks read the stream without a norm",
                 "each block adds what is as large as the stream: its variance doubles with each, "
@@ -157,7 +156,7 @@ def _placements(reading: Reading) -> Iterator[Finding]:
                 "x = x + attention(norm(x))",
             )
         elif odd and len(odd) < len(later) / 2:
-            yield Finding(
+            yield AuditFinding(
                 named([b.piece for b in odd]),
                 f"its norm is {odd[0].placement}, that of the other blocks {usual}",
                 "one block reads or writes the stream at another scale than the others",
@@ -172,7 +171,7 @@ def _placements(reading: Reading) -> Iterator[Finding]:
     ]
     usual = [b for b in reading.branches if b.placement == PRE]
     if heads and usual and len(usual) == len(reading.branches):
-        yield Finding(
+        yield AuditFinding(
             named(heads),
             "it reads the stream without a last norm",
             "the stream of pre-norm blocks grows with their number, and logits with it",
@@ -180,12 +179,12 @@ def _placements(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _loose(reading: Reading) -> Iterator[Finding]:
+def _loose(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Branches that replace the stream instead of being added to it."""
     for own in by_role(reading.of("out", "down")).values():
         loose = [p for p in own if not p.residual]
         if loose and len(own) >= 2:
-            yield Finding(
+            yield AuditFinding(
                 named(loose),
                 f"what {loose[0].role} gives is not added to the stream that its branch has read",
                 "the residual sum is missing: what came before is lost, and gradients shrink from "
@@ -195,7 +194,7 @@ def _loose(reading: Reading) -> Iterator[Finding]:
             )
 
 
-def _straight(reading: Reading) -> Iterator[Finding]:
+def _straight(reading: ModuleReading) -> Iterator[AuditFinding]:
     """MLPs without a nonlinearity."""
     wrong = []
     for down in reading.of("down"):
@@ -205,7 +204,7 @@ def _straight(reading: Reading) -> Iterator[Finding]:
         if one and straight(reading.walk, down.event.reads[0], hidden[0].event):
             wrong.append(hidden[0])
     if wrong:
-        yield Finding(
+        yield AuditFinding(
             named(wrong),
             "no nonlinearity stands between it and the next matrix",
             "two matrices in a row are one: the MLP is linear",
@@ -214,7 +213,7 @@ def _straight(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def growth(reading: Reading) -> Iterator[Finding]:
+def growth(reading: ModuleReading) -> Iterator[AuditFinding]:
     """A stream that grows faster than residual branches of equal size make it."""
     sums = [b for b in reading.branches if b.piece.role == "down"] or reading.branches
     sizes = [float(reading.run[b.sum.name].square().mean()) for b in sums if b.placement != POST]
@@ -222,7 +221,7 @@ def growth(reading: Reading) -> Iterator[Finding]:
         return
     if sizes[-1] / sizes[0] > GROWS * len(sizes):
         each = (sizes[-1] / sizes[0]) ** (1 / (len(sizes) - 1))
-        yield Finding(
+        yield AuditFinding(
             sums[-1].piece.name,
             f"the variance of the stream is {sizes[-1] / sizes[0]:.3g} times that behind "
             f"{sums[0].piece.name}, a factor of {each:.2g} a block, expected at most "

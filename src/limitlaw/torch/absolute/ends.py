@@ -7,19 +7,19 @@ import torch
 
 from limitlaw.torch.absolute.weights import named
 from limitlaw.torch.exporting import name_of
-from limitlaw.torch.finding import Finding
-from limitlaw.torch.reading.anatomy import Reading
-from limitlaw.torch.reading.roles import Piece
+from limitlaw.torch.finding import AuditFinding
+from limitlaw.torch.reading.anatomy import ModuleReading
+from limitlaw.torch.reading.roles import RolePiece
 from limitlaw.torch.recipes.comparing import code
 from limitlaw.torch.recipes.recipe import Std
 
 LOUD = 10.0  # times as large as tokens are positions
 LOSS = 1.0  # nats above ln V
-LARGE = 8.0  # root of the mean square of the stream before the first block
+LARGE_STREAM = 8.0  # root of the mean square of the stream before the first block
 FEWEST_CLASSES = 10
 
 
-def end_faults(reading: Reading) -> Iterator[Finding]:
+def end_faults(reading: ModuleReading) -> Iterator[AuditFinding]:
     """The findings about embeddings, positions and logits."""
     yield from _logits(reading)
     yield from _positions(reading)
@@ -27,7 +27,7 @@ def end_faults(reading: Reading) -> Iterator[Finding]:
     yield from _stream(reading)
 
 
-def _logits(reading: Reading) -> Iterator[Finding]:
+def _logits(reading: ModuleReading) -> Iterator[AuditFinding]:
     """A first loss far above ln V."""
     for head in reading.of("head"):
         V = head.fan_out
@@ -46,7 +46,7 @@ def _logits(reading: Reading) -> Iterator[Finding]:
         tables = reading.of("embedding")
         fan = head.fan_in
         if reading.tied and tables:
-            yield Finding(
+            yield AuditFinding(
                 named(tables),
                 f"its standard deviation is {tables[0].std:.3g} and the head is tied to it: "
                 f"logits have standard deviation {spread:.3g}, and the first loss is {loss:.3g} "
@@ -56,7 +56,7 @@ def _logits(reading: Reading) -> Iterator[Finding]:
                 code(tables, Std(0.02)),
             )
         else:
-            yield Finding(
+            yield AuditFinding(
                 named([head]),
                 f"logits have standard deviation {spread:.3g}, and the first loss is {loss:.3g} "
                 f"where ln V = {math.log(V):.3g}",
@@ -69,7 +69,7 @@ def _logits(reading: Reading) -> Iterator[Finding]:
 # --- positions -----------------------------------------------------------------------------------
 
 
-def _positions(reading: Reading) -> Iterator[Finding]:
+def _positions(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Positions that are far larger than tokens, or the same for all tokens."""
     walk = reading.walk
     tokens = {p.event for p in reading.of("embedding")}
@@ -97,17 +97,21 @@ def _positions(reading: Reading) -> Iterator[Finding]:
         yield from _beside(here, there, found, bool(given), reading.of("embedding")[0])
 
 
-def _types(reading: Reading) -> frozenset[object]:
+def _types(reading: ModuleReading) -> frozenset[object]:
     return frozenset(p.event for p in reading.of("types"))
 
 
 def _beside(
-    tokens: torch.Tensor, positions: torch.Tensor, learned: list[Piece], given: bool, table: Piece
-) -> Iterator[Finding]:
+    tokens: torch.Tensor,
+    positions: torch.Tensor,
+    learned: list[RolePiece],
+    given: bool,
+    table: RolePiece,
+) -> Iterator[AuditFinding]:
     ratio = float(positions.square().mean().sqrt() / tokens.square().mean().sqrt())
     place = learned[0].name if learned else table.name
     if ratio > LOUD:
-        yield Finding(
+        yield AuditFinding(
             place,
             f"positions are {ratio:.2g} times as large as tokens",
             "the stream says where a token is and hardly which: tokens drown",
@@ -117,7 +121,7 @@ def _beside(
     T = tokens.shape[-2]
     same = positions.shape[-2] == 1 or bool((positions == positions[..., :1, :]).all())
     if T > 1 and same and learned and float(positions.abs().max()) > 0:
-        yield Finding(
+        yield AuditFinding(
             place,
             "the same position is added to every token",
             "the order of tokens is invisible: positions are indexed by another axis than that of "
@@ -127,7 +131,7 @@ def _beside(
         )
 
 
-def _order(reading: Reading) -> Iterator[Finding]:
+def _order(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Attention without a mask of tokens that nothing tells where they are."""
     masks = list(reading.masks.values())
     if not masks or set(masks) != {"none"} or not reading.of("embedding"):
@@ -136,7 +140,7 @@ def _order(reading: Reading) -> Iterator[Finding]:
         return
     if any(reading.rotary.values()) or _given_positions(reading):
         return
-    yield Finding(
+    yield AuditFinding(
         named(reading.of("embedding")),
         "no position is added to tokens, and attention has no mask",
         "the order of tokens is invisible: a sentence is a bag of words",
@@ -144,7 +148,7 @@ def _order(reading: Reading) -> Iterator[Finding]:
     )
 
 
-def _given_positions(reading: Reading) -> bool:
+def _given_positions(reading: ModuleReading) -> bool:
     """Is a given table added to the embedding?"""
     walk = reading.walk
     for node in reading.exported.graph.nodes:
@@ -157,7 +161,7 @@ def _given_positions(reading: Reading) -> bool:
     return False
 
 
-def _stream(reading: Reading) -> Iterator[Finding]:
+def _stream(reading: ModuleReading) -> Iterator[AuditFinding]:
     """A stream that starts far larger than what blocks add to it."""
     if not reading.heads or not reading.branches:
         return
@@ -166,8 +170,8 @@ def _stream(reading: Reading) -> Iterator[Finding]:
         if first is None:
             continue
         size = float(first.square().mean().sqrt())
-        if size > LARGE and not (reading.tied and reading.of("head")):
-            yield Finding(
+        if size > LARGE_STREAM and not (reading.tied and reading.of("head")):
+            yield AuditFinding(
                 table.name,
                 f"the stream starts at {size:.3g}",
                 "what blocks add is of order 1 and hardly matters beside it, until many steps "

@@ -5,22 +5,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
-from limitlaw.torch.finding import Finding, places
-from limitlaw.torch.reading.anatomy import Reading
-from limitlaw.torch.reading.roles import Piece
+from limitlaw.torch.finding import AuditFinding, places
+from limitlaw.torch.reading.anatomy import ModuleReading
+from limitlaw.torch.reading.roles import RolePiece
 from limitlaw.torch.recipes.comparing import fits, set_all
 from limitlaw.torch.recipes.recipe import Std
 
-BRANCH = ("q", "k", "v", "out", "gate", "up", "down")
-HIDDEN = (*BRANCH, "linear")
+BRANCH_ROLES = ("q", "k", "v", "out", "gate", "up", "down")
+HIDDEN_ROLES = (*BRANCH_ROLES, "linear")
 HUGE, TINY = 25.0, 1e-4  # variance × fan-in of a matrix, times 2L where branches end
 SMALLEST = 2.0**-14  # the smallest normal number in 16 bits
 LARGEST = 65504.0  # the largest number in 16 bits
-DEEP = 4  # blocks from which a missing initialisation matters
+DEEP_BLOCKS = 4  # blocks from which a missing initialisation matters
 BIAS_OF_LINEAR = 3**-0.5  # times fan-in^{-1/2}: the standard deviation of biases of nn.Linear
 
 
-def weight_faults(reading: Reading) -> Iterator[Finding]:
+def weight_faults(reading: ModuleReading) -> Iterator[AuditFinding]:
     """The findings about weights."""
     yield from _not_finite(reading)
     yield from _zeros(reading)
@@ -29,7 +29,7 @@ def weight_faults(reading: Reading) -> Iterator[Finding]:
     yield from _equal_pieces(reading)
 
 
-def size_faults(reading: Reading) -> Iterator[Finding]:
+def size_faults(reading: ModuleReading) -> Iterator[AuditFinding]:
     """The findings about scales, which a recipe may say otherwise."""
     yield from _sizes(reading)
     yield from _defaults(reading)
@@ -37,29 +37,29 @@ def size_faults(reading: Reading) -> Iterator[Finding]:
     yield from _biases(reading)
 
 
-def named(pieces: Sequence[Piece]) -> str:
+def named(pieces: Sequence[RolePiece]) -> str:
     """The places of pieces of one role."""
     return places([p.name for p in pieces], min((p.blocks for p in pieces), default=0))
 
 
-def by_role(pieces: Iterable[Piece]) -> dict[tuple[str, str], list[Piece]]:
+def by_role(pieces: Iterable[RolePiece]) -> dict[tuple[str, str], list[RolePiece]]:
     """Pieces by role and by name without numbers."""
-    found: dict[tuple[str, str], list[Piece]] = {}
+    found: dict[tuple[str, str], list[RolePiece]] = {}
     for piece in pieces:
         found.setdefault((piece.role, piece.template), []).append(piece)
     return found
 
 
-def _normal(pieces: Sequence[Piece], std: str) -> str:
+def _normal(pieces: Sequence[RolePiece], std: str) -> str:
     """Python that draws the matrices again."""
     names = list(dict.fromkeys(p.event.parameter for p in pieces))
     return set_all(names, f"torch.nn.init.normal_(p, std={std})")
 
 
-def _not_finite(reading: Reading) -> Iterator[Finding]:
+def _not_finite(reading: ModuleReading) -> Iterator[AuditFinding]:
     wrong = list(reading.broken)
     if wrong:
-        yield Finding(
+        yield AuditFinding(
             places(wrong),
             "it holds NaN or infinite numbers",
             "everything that follows is NaN; 1/√(2l) of block l = 0 is infinite",
@@ -76,7 +76,7 @@ def _not_finite(reading: Reading) -> Iterator[Finding]:
     if grown and not wrong:
         name, most = grown[0]
         event = reading.walk.of.get(reading.nodes[name])
-        yield Finding(
+        yield AuditFinding(
             event.parameter if event is not None and event.parameter else name,
             f"what it gives reaches {most:.3g}, more than {LARGEST:g}",
             "in 16 bits (float16) this is infinite, and the loss NaN",
@@ -100,15 +100,15 @@ _ZERO = {
 _DEAD = (("q", "k"), ("v", "out"), ("up", "down"), ("gate", "up"), ("lora A", "lora B"))
 
 
-def _zeros(reading: Reading) -> Iterator[Finding]:
+def _zeros(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Matrices of zeros that stop gradients; ends of branches, heads and adapters may be zero."""
     zero = [p for p in reading.pieces if not p.square and p.event.kind != "vector"]
-    dead: set[Piece] = set()
+    dead: set[RolePiece] = set()
     for first, second in _DEAD:
         pairs = _beside(zero, first, second)
         if pairs:
             dead |= {p for pair in pairs for p in pair}
-            yield Finding(
+            yield AuditFinding(
                 places([p.name for pair in pairs for p in pair]),
                 f"{first} and {second} are both 0",
                 "each gets its gradient through the other: they stay 0 and never train",
@@ -117,10 +117,10 @@ def _zeros(reading: Reading) -> Iterator[Finding]:
             )
     for (role, _), own in by_role(p for p in zero if p not in dead).items():
         if role in _ZERO:
-            yield Finding(named(own), f"{role} is 0", _ZERO[role], _normal(own, "0.02"))
+            yield AuditFinding(named(own), f"{role} is 0", _ZERO[role], _normal(own, "0.02"))
     adapters = [p for p in reading.of("lora B") if p.square]
     if adapters and not [p for p in reading.of("lora A") if not p.square]:
-        yield Finding(
+        yield AuditFinding(
             named(adapters),
             "neither matrix of its adapter is 0",
             "the adapter changes the model before it is trained",
@@ -128,7 +128,9 @@ def _zeros(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _beside(zero: Sequence[Piece], first: str, second: str) -> list[tuple[Piece, Piece]]:
+def _beside(
+    zero: Sequence[RolePiece], first: str, second: str
+) -> list[tuple[RolePiece, RolePiece]]:
     """Pairs of pieces of zeros of one block, or of one path for adapters."""
     ones, others = ([p for p in zero if p.role == role] for role in (first, second))
     return [
@@ -139,7 +141,7 @@ def _beside(zero: Sequence[Piece], first: str, second: str) -> list[tuple[Piece,
     ]
 
 
-def _constants(reading: Reading) -> Iterator[Finding]:
+def _constants(reading: ModuleReading) -> Iterator[AuditFinding]:
     wrong = [
         p
         for p in reading.pieces
@@ -149,7 +151,7 @@ def _constants(reading: Reading) -> Iterator[Finding]:
         and bool((p.weight == p.weight.flatten()[0]).all())
     ]
     for (role, _), own in by_role(wrong).items():
-        yield Finding(
+        yield AuditFinding(
             named(own),
             f"all entries of {role} are {float(own[0].weight.flatten()[0]):.3g}",
             "every neuron computes the same, gets the same gradient, and stays the same",
@@ -158,7 +160,7 @@ def _constants(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _equal_rows(reading: Reading) -> Iterator[Finding]:
+def _equal_rows(reading: ModuleReading) -> Iterator[AuditFinding]:
     wrong = {}
     for piece in reading.pieces:
         if piece.event.kind in ("matrix", "table") and piece.square:
@@ -169,7 +171,7 @@ def _equal_rows(reading: Reading) -> Iterator[Finding]:
                     wrong[piece] = rows
     given = {name for name, d in reading.drawn.items() if d.law == "given"}
     for (role, _), own in by_role(p for p in wrong if p.event.parameter not in given).items():
-        yield Finding(
+        yield AuditFinding(
             named(own),
             f"{wrong[own[0]]} of the {len(own[0].weight)} rows of {role} equal others",
             "equal neurons (heads, tokens) compute the same and get the same gradients",
@@ -188,11 +190,11 @@ def _repeated(weight: torch.Tensor) -> int:
     return len(candidates) - len(candidates.unique(dim=0)) if len(candidates) else 0
 
 
-def _equal_pieces(reading: Reading) -> Iterator[Finding]:
+def _equal_pieces(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Matrices of one block that have the same numbers: q = k."""
-    known: dict[tuple[tuple[int, ...], bytes], list[Piece]] = {}
-    pairs: dict[tuple[str, str], list[Piece]] = {}
-    for piece in reading.of(*BRANCH):
+    known: dict[tuple[tuple[int, ...], bytes], list[RolePiece]] = {}
+    pairs: dict[tuple[str, str], list[RolePiece]] = {}
+    for piece in reading.of(*BRANCH_ROLES):
         start = piece.weight.flatten()[:64].numpy().tobytes()
         group = known.setdefault((tuple(piece.weight.shape), start), [])
         for other in group:
@@ -201,7 +203,7 @@ def _equal_pieces(reading: Reading) -> Iterator[Finding]:
         if piece.square and not bool((piece.weight == piece.weight.flatten()[0]).all()):
             group.append(piece)
     for (first, second), own in pairs.items():
-        yield Finding(
+        yield AuditFinding(
             named(own),
             f"{first} = {second}: they start with the same numbers",
             "each token attends to itself most"
@@ -215,17 +217,17 @@ def _equal_pieces(reading: Reading) -> Iterator[Finding]:
 # --- scales --------------------------------------------------------------------------------------
 
 
-def _sizes(reading: Reading) -> Iterator[Finding]:
+def _sizes(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Matrices so large or so small that no recipe has them."""
     sizes = {p: p.gain * (2 * p.blocks if p.role in ("out", "down") else 1)
-             for p in reading.of(*HIDDEN) if p.square < math.inf}  # fmt: skip
+             for p in reading.of(*HIDDEN_ROLES) if p.square < math.inf}  # fmt: skip
     for own in (
         [p for p in sizes if p.gain > HUGE],
         [p for p, gain in sizes.items() if 0 < gain < TINY],
     ):
         if own:
             roles = ", ".join(dict.fromkeys(p.role for p in own))
-            yield Finding(
+            yield AuditFinding(
                 places([p.name for p in own], min(p.blocks for p in own)),
                 f"{roles}: standard deviation {own[0].std:.3g}, variance × fan-in "
                 f"{own[0].gain:.3g}, expected {TINY:g} to {HUGE:g}",
@@ -235,16 +237,16 @@ def _sizes(reading: Reading) -> Iterator[Finding]:
             )
     tiny = [p for p in reading.pieces if 0 < p.std < SMALLEST and p.event.kind != "vector"]
     for (role, _), own in by_role(tiny).items():
-        yield Finding(
+        yield AuditFinding(
             named(own),
             f"{role} has standard deviation {own[0].std:.3g}, below the smallest normal number of "
             f"float16, {SMALLEST:.2g}",
             "in 16 bits its entries underflow" + _meant(own[0]),
             _normal(own, "0.02"),
         )
-    whole = reading.of(*BRANCH)
+    whole = reading.of(*BRANCH_ROLES)
     if len({p.fan_in for p in whole}) > 1 and all(fits(p, math.sqrt(0.02)) for p in whole):
-        yield Finding(
+        yield AuditFinding(
             places([p.name for p in whole]),
             f"all matrices have standard deviation {whole[0].std:.3g} = √0.02",
             "a variance was taken for a standard deviation: everything is 7 times as large",
@@ -252,7 +254,7 @@ def _sizes(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _meant(piece: Piece) -> str:
+def _meant(piece: RolePiece) -> str:
     """What may have been meant."""
     n = piece.fan_in
     if piece.event.kind == "matrix" and fits(piece, 1 / n):
@@ -260,14 +262,14 @@ def _meant(piece: Piece) -> str:
     return "; 0.02² is a variance, its standard deviation is 0.02" if fits(piece, 4e-4) else ""
 
 
-def _defaults(reading: Reading) -> Iterator[Finding]:
+def _defaults(reading: ModuleReading) -> Iterator[AuditFinding]:
     """nn.Linear as PyTorch leaves it, in a language model of several blocks."""
-    whole = reading.of(*BRANCH)
+    whole = reading.of(*BRANCH_ROLES)
     linear, packed = Std(3**-0.5, "in"), Std(2**-0.5, "in")
-    if reading.blocks < DEEP or not reading.of("embedding") or not reading.heads:
+    if reading.blocks < DEEP_BLOCKS or not reading.of("embedding") or not reading.heads:
         return
     if all(fits(p, linear.of(p)) or (p.role in "qkv" and fits(p, packed.of(p))) for p in whole):
-        yield Finding(
+        yield AuditFinding(
             places([p.name for p in whole]),
             "all matrices have the default initialisation of nn.Linear, uniform of variance "
             "1/(3 fan-in)",
@@ -277,9 +279,9 @@ def _defaults(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _fans(reading: Reading) -> Iterator[Finding]:
+def _fans(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Variances over fan-out where fan-in is meant, or over fan-in²."""
-    whole = [p for p in reading.of(*HIDDEN) if p.square]
+    whole = [p for p in reading.of(*HIDDEN_ROLES) if p.square]
     inside = [p for p in whole if p.role not in ("out", "down")]  # without a scale of depth
     if len({p.fan_out for p in inside}) < 2 or not reading.of("down"):
         return
@@ -303,7 +305,7 @@ def _fans(reading: Reading) -> Iterator[Finding]:
         ),
     ):
         if _share(own, fan):
-            yield Finding(
+            yield AuditFinding(
                 places([p.name for p in ends]),
                 f"variances are {ends[0].square * fan(ends[0]):.3g}/{what}, expected a multiple "
                 "of 1/fan-in",
@@ -312,17 +314,17 @@ def _fans(reading: Reading) -> Iterator[Finding]:
             )
 
 
-def _share(pieces: Sequence[Piece], fan: Callable[[Piece], int]) -> bool:
+def _share(pieces: Sequence[RolePiece], fan: Callable[[RolePiece], int]) -> bool:
     """Have all matrices one variance × fan?"""
     middle = sorted(p.square * fan(p) for p in pieces)[len(pieces) // 2]
     return all(fits(p, math.sqrt(middle / fan(p))) for p in pieces)
 
 
-def _biases(reading: Reading) -> Iterator[Finding]:
+def _biases(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Biases as nn.Linear leaves them, where the weights are not."""
     wrong, total, squares = [], 0, 0.0
     arrays = reading.exported.arrays
-    for piece in {p.event.bias: p for p in reading.of(*BRANCH) if p.event.bias}.values():
+    for piece in {p.event.bias: p for p in reading.of(*BRANCH_ROLES) if p.event.bias}.values():
         bias = arrays[piece.event.bias]
         most = piece.fan_in**-0.5
         left = (Std(3**-0.5, "in"), Std(1.0, "both"))  # of nn.Linear, and of nn.Transformer
@@ -332,7 +334,7 @@ def _biases(reading: Reading) -> Iterator[Finding]:
             total += bias.numel()
             squares += float((bias / (most * BIAS_OF_LINEAR)).square().sum())
     if total >= 32 and abs(squares / total - 1) < 5 * math.sqrt(0.8 / total):
-        yield Finding(
+        yield AuditFinding(
             places([p.event.bias for p in wrong], len(wrong)),
             "its biases are uniform, as nn.Linear leaves them, while its weights are not",
             "the initialisation forgot the biases: they add the same numbers to every token",

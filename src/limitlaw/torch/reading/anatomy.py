@@ -14,16 +14,16 @@ from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.exporting import Exported, Tensors, computed, exported, name_of
 from limitlaw.torch.measuring import measured_attention
 from limitlaw.torch.reading.events import Walk
-from limitlaw.torch.reading.heads import Head, Rotary, heads, mask_of, rotary_of
-from limitlaw.torch.reading.norms import Branch, branches_of
-from limitlaw.torch.reading.roles import Piece, pieces_of
+from limitlaw.torch.reading.heads import Head, RotaryReading, heads, mask_of, rotary_of
+from limitlaw.torch.reading.norms import ResidualBranch, branches_of
+from limitlaw.torch.reading.roles import RolePiece, pieces_of
 from limitlaw.torch.scales import DrawnAs, made
 
 Drawn: TypeAlias = Mapping[str, DrawnAs]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Reading:
+class ModuleReading:
     """What a module is: its matrices by role, its attentions, its norms, its own numbers.
 
     `str()` of it is a box in a reader's terms.
@@ -32,16 +32,16 @@ class Reading:
     exported: Exported
     walk: Walk
     heads: tuple[Head, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RolePiece, ...]
     drawn: Drawn
     broken: tuple[str, ...] = ()  # parameters that hold NaN or infinite numbers, read as zeros
 
-    def of(self, *roles: str) -> list[Piece]:
+    def of(self, *roles: str) -> list[RolePiece]:
         """The pieces of these roles, in the order of the graph."""
         return [piece for piece in self.pieces if piece.role in roles]
 
     @functools.cached_property
-    def branches(self) -> list[Branch]:
+    def branches(self) -> list[ResidualBranch]:
         """The branches of the residual stream."""
         return branches_of(self.walk, list(self.pieces))
 
@@ -66,14 +66,14 @@ class Reading:
                 found[head] = (float(entropy), float(square))
         return found
 
-    def matrices_of(self, head: Head, role: str) -> list[Piece]:
+    def matrices_of(self, head: Head, role: str) -> list[RolePiece]:
         """The matrices that make the queries, keys or values of an attention."""
         node = {"q": head.queries, "k": head.keys, "v": head.values}[role]
         leaves = self.walk.leaves[node]
         return [p for p in self.pieces if p.role == role and p.event in leaves]
 
     @functools.cached_property
-    def rotary(self) -> dict[tuple[Head, str], Rotary | None]:
+    def rotary(self) -> dict[tuple[Head, str], RotaryReading | None]:
         """How queries, keys and values of each attention are rotated."""
         found = {}
         for head in self.heads:
@@ -112,7 +112,7 @@ class Reading:
 
 
 @in_float64
-def read(module: Module, *inputs: Any, **kwargs: Any) -> Reading:
+def read(module: Module, *inputs: Any, **kwargs: Any) -> ModuleReading:
     """What a module, or one that a function makes, is: read off its exported graph."""
     its, drawn = made(module)
     broken = [n for n, p in its.named_parameters() if not bool(p.isfinite().all())]
@@ -124,7 +124,7 @@ def read(module: Module, *inputs: Any, **kwargs: Any) -> Reading:
     return reading_of(exported(its, inputs, kwargs), drawn or {}, tuple(broken))
 
 
-def reading_of(graph: Exported, drawn: Drawn, broken: tuple[str, ...] = ()) -> Reading:
+def reading_of(graph: Exported, drawn: Drawn, broken: tuple[str, ...] = ()) -> ModuleReading:
     """The reading of a graph that was exported."""
     try:
         walk = Walk(graph)
@@ -134,4 +134,4 @@ def reading_of(graph: Exported, drawn: Drawn, broken: tuple[str, ...] = ()) -> R
         raise ConversionError(
             f"the graph of this module cannot be read: {type(error).__name__}: {error}"
         ) from error
-    return Reading(graph, walk, attending, pieces, drawn, broken)
+    return ModuleReading(graph, walk, attending, pieces, drawn, broken)

@@ -8,22 +8,22 @@ import torch
 
 from limitlaw.notebook import aligned
 from limitlaw.torch.finding import places
-from limitlaw.torch.reading.anatomy import Reading
-from limitlaw.torch.reading.heads import Head, Rotary
-from limitlaw.torch.reading.norms import NONE
-from limitlaw.torch.reading.roles import ROLES, Piece
+from limitlaw.torch.reading.anatomy import ModuleReading
+from limitlaw.torch.reading.heads import Head
+from limitlaw.torch.reading.norms import NO_NORM
+from limitlaw.torch.reading.roles import ROLES, RolePiece
 
 ALMOST = 1e-6  # relative difference of a factor from a known one
 
 
-def box(reading: Reading) -> str:
+def box(reading: ModuleReading) -> str:
     """Lines on blocks, attention, norms, ties, and a table of standard deviations by role."""
     facts = [*_sizes(reading), *_attention(reading), *_norms(reading), *_parameters(reading)]
     text = aligned([("  " + name, what) for name, what in facts], str.ljust)
     return "\n".join(["What I read", text, "", aligned(table(reading), str.ljust)])
 
 
-def _sizes(reading: Reading) -> Iterator[tuple[str, str]]:
+def _sizes(reading: ModuleReading) -> Iterator[tuple[str, str]]:
     streams = reading.of("q", "up", "linear", "head")
     width = Counter(p.fan_in for p in streams).most_common(1)
     said = [f"{reading.blocks} blocks"] if reading.blocks else []
@@ -38,25 +38,25 @@ def _sizes(reading: Reading) -> Iterator[tuple[str, str]]:
     yield "sizes", ", ".join(said) or "no blocks"
 
 
-def _heads_of(reading: Reading, head: Head) -> tuple[int, int]:
+def _heads_of(reading: ModuleReading, head: Head) -> tuple[int, int]:
     """How many heads of queries an attention has, and their dimension."""
     d = int(torch.as_tensor(reading.walk.numbers[head.queries]).shape[-1])
     rows = sum(len(p.weight) for p in reading.matrices_of(head, "q"))
     return rows // d, d
 
 
-def _attention(reading: Reading) -> Iterator[tuple[str, str]]:
+def _attention(reading: ModuleReading) -> Iterator[tuple[str, str]]:
     kinds: dict[str, list[str]] = {}
     for head in reading.heads:
         mask = reading.masks.get(head, "none (cross)" if head.seen.shape[-2] > 1 else "one token")
         parts = [f"mask {mask}", f"q·k × {factor_of(head, reading)}"]
-        parts += [_turned(r) for (h, role), r in reading.rotary.items() if h is head and r][:1]
+        parts += [f"rotary {r}" for (h, role), r in reading.rotary.items() if h is head and r][:1]
         kinds.setdefault(", ".join(parts), []).append(head.module)
     for kind, modules in kinds.items():
         yield "attention", f"{kind}   ({places(modules, len(modules))})"
 
 
-def factor_of(head: Head, reading: Reading) -> str:
+def factor_of(head: Head, reading: ModuleReading) -> str:
     """The factor of q·k in words."""
     d = int(torch.as_tensor(reading.walk.numbers[head.queries]).shape[-1])
     factor = abs(scale_of(reading, head) or head.factor)
@@ -66,7 +66,7 @@ def factor_of(head: Head, reading: Reading) -> str:
     return f"{factor:.4g}"
 
 
-def scale_of(reading: Reading, head: Head) -> float | None:
+def scale_of(reading: ModuleReading, head: Head) -> float | None:
     """What multiplies q·k of the matrices' own outputs; None behind norms of q or k."""
     found = head.factor
     for role, node in (("q", head.queries), ("k", head.keys)):
@@ -81,20 +81,15 @@ def scale_of(reading: Reading, head: Head) -> float | None:
     return found
 
 
-def _turned(rotary: Rotary) -> str:
-    base = f", base {rotary.base:g}" if rotary.base else ""
-    return f"rotary along {rotary.along} ({rotary.pairs}{base})"
-
-
-def _norms(reading: Reading) -> Iterator[tuple[str, str]]:
+def _norms(reading: ModuleReading) -> Iterator[tuple[str, str]]:
     count = Counter(b.placement for b in reading.branches)
     if count:
         said = ", ".join(f"{name} ({n} branches)" for name, n in count.most_common())
         final = [p for p in reading.of("head") if reading.walk.degree(p.event.reads[0]) == 0]
-        yield "norms", said + (", and before the head" if final and NONE not in count else "")
+        yield "norms", said + (", and before the head" if final and NO_NORM not in count else "")
 
 
-def _parameters(reading: Reading) -> Iterator[tuple[str, str]]:
+def _parameters(reading: ModuleReading) -> Iterator[tuple[str, str]]:
     if reading.tied:
         yield "tied", f"the head is the embedding ({reading.of('embedding')[0].name})"
     given = [name for name, d in reading.drawn.items() if d.law == "given"]
@@ -117,7 +112,7 @@ def _nothing(cut: str) -> str:
     return ": it cuts nothing" if float(cut.strip("± std")) > 8 else ""
 
 
-def table(reading: Reading) -> list[tuple[str, ...]]:
+def table(reading: ModuleReading) -> list[tuple[str, ...]]:
     """Standard deviations by role, beside their fan-in: a head, and a line for each."""
     lines: list[tuple[str, ...]] = [("  role", "std", "std·√fan-in", "fan-in", "like", "where")]
     for role in ROLES:
@@ -127,7 +122,7 @@ def table(reading: Reading) -> list[tuple[str, ...]]:
     return lines
 
 
-def _line(role: str, own: list[Piece]) -> tuple[str, ...]:
+def _line(role: str, own: list[RolePiece]) -> tuple[str, ...]:
     fans = sorted({p.fan_in for p in own})
     matrix = own[0].event.kind == "matrix"
     return (
@@ -146,7 +141,7 @@ def _range(numbers: Iterable[float]) -> str:
     return f"{high:.3g}" if high - low <= 0.1 * high else f"{low:.3g} … {high:.3g}"
 
 
-def law_of(piece: Piece) -> str:
+def law_of(piece: RolePiece) -> str:
     """The well-known scale that a matrix has within chance, in words."""
     fan_in, fan_out = piece.fan_in, piece.fan_out
     known = (

@@ -17,7 +17,7 @@ import torch
 from limitlaw.torch.errors import label_of
 from limitlaw.torch.exporting import Exported, name_of, result_of
 
-FAR = 1e4  # how many times as large the second numbers of leaves are
+FAR_TIMES = 1e4  # how many times as large the second numbers of leaves are
 _MATRIX = {"linear", "addmm", "mm", "matmul", "bmm", "baddbmm", "einsum"}
 _CONVOLUTION = {"conv1d", "conv2d", "conv3d", "convolution"}
 _SOFTMAX = {"softmax", "_softmax", "_safe_softmax"}
@@ -122,7 +122,7 @@ class Walk:
         )
         if not (0 < near < math.inf and 0 < far < math.inf):
             return None
-        found = math.log(far / near) / (2 * math.log(FAR))
+        found = math.log(far / near) / (2 * math.log(FAR_TIMES))
         return float(round(found)) if abs(found - round(found)) < 0.1 else None
 
     # --- following -------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class Walk:
         else:
             shape = [int(n) for n in node.meta["val"].shape]
             leaf = _laid(torch.randn(shape, dtype=torch.float64, generator=self._random), node)
-            self.far[node] = FAR * leaf
+            self.far[node] = FAR_TIMES * leaf
             if name_of(node.target) == "baddbmm":  # a mask that is added at once
                 mask = torch.as_tensor(self.numbers[node.args[0]]).detach()
                 leaf, self.far[node] = leaf + mask, self.far[node] + mask

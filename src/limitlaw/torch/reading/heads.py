@@ -160,7 +160,7 @@ def mask_of(seen: torch.Tensor) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rotary:
+class RotaryReading:
     """A rotary embedding: the axis along which it turns, tokens or heads, which coordinates are
     pairs (halves or neighbours), and the base of its angles; None where they are no powers.
     """
@@ -169,8 +169,12 @@ class Rotary:
     pairs: str
     base: float | None
 
+    def __str__(self) -> str:
+        base = f", base {self.base:g}" if self.base else ""
+        return f"along {self.along} ({self.pairs}{base})"
 
-def rotary_of(walk: Walk, node: torch.fx.Node, turned: bool = False) -> Rotary | None:
+
+def rotary_of(walk: Walk, node: torch.fx.Node, turned: bool = False) -> RotaryReading | None:
     """How the queries (keys, values) at a node are rotated; None where they are not. `turned`:
     their axes are (…, d, tokens).
 
@@ -200,8 +204,8 @@ def rotary_of(walk: Walk, node: torch.fx.Node, turned: bool = False) -> Rotary |
         if left.shape == right.shape:
             turns = torch.complex(left, right)
             if torch.allclose(turns.abs(), turns[:1].abs().expand(turns.shape), rtol=1e-4):
-                return Rotary(along, pairs, _base(turns))
-    return Rotary(along, "others", None)
+                return RotaryReading(along, pairs, _base(turns))
+    return RotaryReading(along, "others", None)
 
 
 def _varies(made: torch.Tensor, axis: int) -> bool:

@@ -6,22 +6,22 @@ import torch
 
 from limitlaw.torch.exporting import name_of
 from limitlaw.torch.reading.events import Event, Walk
-from limitlaw.torch.reading.roles import Piece
+from limitlaw.torch.reading.roles import RolePiece
 from limitlaw.torch.rules import MOVES
 
-PRE, POST, AFTER, BOTH, NONE = "pre", "post", "after the branch", "before and after", "none"
+PRE, POST, AFTER, BOTH, NO_NORM = "pre", "post", "after the branch", "before and after", "none"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Branch:
+class ResidualBranch:
     """A branch of the stream that ends in `piece`, the node where it is added, and its norms."""
 
-    piece: Piece
+    piece: RolePiece
     sum: torch.fx.Node
     placement: str
 
 
-def branches_of(walk: Walk, pieces: list[Piece]) -> list[Branch]:
+def branches_of(walk: Walk, pieces: list[RolePiece]) -> list[ResidualBranch]:
     """The branches in the order of the graph."""
     found = []
     for piece in pieces:
@@ -33,17 +33,17 @@ def branches_of(walk: Walk, pieces: list[Piece]) -> list[Branch]:
                 first = _input(piece, pieces)
                 degrees = [walk.degree(x) for x in (first, other, own)]
                 raw = _unmoved(first) is _unmoved(other)
-                found.append(Branch(piece, node, _placement(*degrees, raw)))
+                found.append(ResidualBranch(piece, node, _placement(*degrees, raw)))
     return found
 
 
-def _input(piece: Piece, pieces: list[Piece]) -> torch.fx.Node:
+def _input(piece: RolePiece, pieces: list[RolePiece]) -> torch.fx.Node:
     """The node that the branch of a piece reads."""
     first = _beginning(piece, pieces)
     return (first or piece).event.reads[0]
 
 
-def _beginning(piece: Piece, pieces: list[Piece]) -> Piece | None:
+def _beginning(piece: RolePiece, pieces: list[RolePiece]) -> RolePiece | None:
     """The first matrix of the branch that ends in a piece."""
     roles = ("up", "gate") if piece.role == "down" else ("v", "q")
     order = [p for p in pieces if p.role in (*roles, piece.role)]
@@ -51,7 +51,7 @@ def _beginning(piece: Piece, pieces: list[Piece]) -> Piece | None:
     return next((p for p in reversed(before) if p.role in roles), None)
 
 
-def _read_by_branch(walk: Walk, piece: Piece, pieces: list[Piece]) -> set[Event]:
+def _read_by_branch(walk: Walk, piece: RolePiece, pieces: list[RolePiece]) -> set[Event]:
     first = _beginning(piece, pieces)
     return set(walk.read_by(first.event)) if first is not None else set()
 
@@ -86,4 +86,4 @@ def _placement(read: float | None, stream: float | None, given: float | None, ra
         return BOTH if read == 0 else AFTER
     if stream == 0 and raw:
         return POST
-    return PRE if read == 0 else NONE
+    return PRE if read == 0 else NO_NORM

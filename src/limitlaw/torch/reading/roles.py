@@ -26,7 +26,7 @@ _LINEAR = set(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Piece:
+class RolePiece:
     """A weight matrix (outputs, inputs), a table, or the rows of a fused matrix that do one thing.
 
     `block` is its place among the `blocks` members of its stack, in the order of the graph.
@@ -84,12 +84,12 @@ class Piece:
         return self.square * self.fan_in
 
 
-def pieces_of(walk: Walk, heads: Iterable[Head]) -> list[Piece]:
+def pieces_of(walk: Walk, heads: Iterable[Head]) -> list[RolePiece]:
     """The matrices and tables of a module, each with what it does."""
     return _numbered(_Roles(walk, list(heads)).found())
 
 
-def _numbered(found: list[Piece]) -> list[Piece]:
+def _numbered(found: list[RolePiece]) -> list[RolePiece]:
     """The pieces with their places in the stacks: pieces of one role and one name but for its
     numbers.
     """
@@ -116,7 +116,7 @@ class _Roles:
         self.rows: dict[Event, list[tuple[str, torch.Tensor]]] = {}
         self.loose: set[Event] = set()  # what is not added to a stream
 
-    def found(self) -> list[Piece]:
+    def found(self) -> list[RolePiece]:
         """The pieces in the order of the graph; a matrix that is used several times, once."""
         for pair in self._adapters():
             self.role |= dict(zip(pair, ("lora A", "lora B"), strict=True))
@@ -132,17 +132,17 @@ class _Roles:
                 result.append(piece)
         return result
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> Iterator[RolePiece]:
         for event in self.walk.events:
             weight = event.weight
             if weight is None:
                 continue
             residual = event not in self.loose
             for role, rows in self.rows.get(event, []):
-                yield Piece(role, event.name, event, weight[rows], residual=residual)
+                yield RolePiece(role, event.name, event, weight[rows], residual=residual)
             if event not in self.rows:
                 role = self.role.get(event) or self._other(event)
-                yield Piece(role, event.name, event, weight, residual=residual)
+                yield RolePiece(role, event.name, event, weight, residual=residual)
 
     # --- adapters --------------------------------------------------------------------------------
 

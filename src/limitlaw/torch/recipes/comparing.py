@@ -4,13 +4,13 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from limitlaw.torch.finding import Finding, places
-from limitlaw.torch.reading.anatomy import Reading
-from limitlaw.torch.reading.roles import Piece
-from limitlaw.torch.recipes.recipe import NAMED, Recipe, Std
+from limitlaw.torch.finding import AuditFinding, places
+from limitlaw.torch.health import SURE
+from limitlaw.torch.reading.anatomy import ModuleReading
+from limitlaw.torch.reading.roles import RolePiece
+from limitlaw.torch.recipes.recipe import NAMED, InitRecipe, Std
 
-SURE = 5.0  # standard errors
-TOLERATED = 0.02  # relative difference of a standard deviation that does not matter
+TOLERATED_STD = 0.02  # relative difference of a standard deviation that does not matter
 _DOES = {
     "embedding": "the stream starts at another size, beside which blocks are small or large",
     "positions": "positions are beside the tokens at another size",
@@ -26,7 +26,7 @@ _DOES = {
 class Misfit:
     """Matrices of one role that are not as a recipe has them: by what factor they are larger."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RolePiece, ...]
     expected: Std
     ratio: float
     of: int
@@ -37,9 +37,9 @@ class Misfit:
         return self.pieces[0].role
 
 
-def misfits(reading: Reading, recipe: Recipe) -> list[Misfit]:
+def misfits(reading: ModuleReading, recipe: InitRecipe) -> list[Misfit]:
     """The roles in which a module is not as a recipe has it; a tied head is the embedding."""
-    groups: dict[tuple[str, str], list[Piece]] = {}
+    groups: dict[tuple[str, str], list[RolePiece]] = {}
     tables = {p.event.parameter for p in reading.of("embedding")}
     given = {name for name, d in reading.drawn.items() if d.law == "given"}
     for piece in reading.pieces:
@@ -56,14 +56,14 @@ def misfits(reading: Reading, recipe: Recipe) -> list[Misfit]:
     return found
 
 
-def fits(piece: Piece, std: float, tolerated: float = TOLERATED) -> bool:
+def fits(piece: RolePiece, std: float, tolerated: float = TOLERATED_STD) -> bool:
     """Has a matrix this standard deviation, but for chance?"""
     if not piece.square or not std:
         return piece.square == std
     return abs(math.log(piece.std / std)) <= max(tolerated, SURE * piece.error / 2)
 
 
-def _ratio(pieces: Sequence[Piece], std: Std) -> float:
+def _ratio(pieces: Sequence[RolePiece], std: Std) -> float:
     """The geometric mean of how many times as large as expected the matrices are."""
     if not all(p.std for p in pieces):
         return 0.0
@@ -72,11 +72,11 @@ def _ratio(pieces: Sequence[Piece], std: Std) -> float:
     return math.exp(sum(math.log(p.std / std.of(p)) for p in pieces) / len(pieces))
 
 
-def unlike(reading: Reading, recipe: Recipe) -> Iterator[Finding]:
+def unlike(reading: ModuleReading, recipe: InitRecipe) -> Iterator[AuditFinding]:
     """A finding for each role in which a module is not as a recipe has it."""
     for misfit in misfits(reading, recipe):
         first, std = misfit.pieces[0], misfit.expected
-        yield Finding(
+        yield AuditFinding(
             places([p.name for p in misfit.pieces], misfit.of),
             f"{first.role} has standard deviation {first.std:.3g}, expected {std} = "
             f"{std.of(first):.3g} ({recipe.name}), {misfit.ratio:.2g} times as large",
@@ -88,13 +88,13 @@ def unlike(reading: Reading, recipe: Recipe) -> Iterator[Finding]:
         yield from _biases(reading, recipe.bias, recipe.name)
 
 
-def _biases(reading: Reading, expected: float, name: str) -> Iterator[Finding]:
+def _biases(reading: ModuleReading, expected: float, name: str) -> Iterator[AuditFinding]:
     arrays = reading.exported.arrays
     biases = list(dict.fromkeys(p.event.bias for p in reading.pieces if p.event.bias))
     sizes = {b: math.sqrt(float(arrays[b].square().mean())) for b in biases}
     wrong = [b for b, s in sizes.items() if abs(s - expected) > 0.3 * expected + 1e-12]
     if wrong:
-        yield Finding(
+        yield AuditFinding(
             places(wrong, len(biases)),
             f"biases have standard deviation {sizes[wrong[0]]:.3g}, expected {expected:g} "
             f"({name})",
@@ -117,7 +117,7 @@ def set_all(names: Sequence[str], statement: str) -> str:
     )
 
 
-def code(pieces: Sequence[Piece], std: Std) -> str:
+def code(pieces: Sequence[RolePiece], std: Std) -> str:
     """Python that gives matrices a standard deviation."""
     names = list(dict.fromkeys(p.event.parameter for p in pieces))
     rows = "" if pieces[0].weight.shape == pieces[0].event.weight_shape else "[rows]"
@@ -134,7 +134,7 @@ def code(pieces: Sequence[Piece], std: Std) -> str:
 class Closest:
     """The named recipe that is closest to a module, and where the module differs from it."""
 
-    recipe: Recipe
+    recipe: InitRecipe
     misfits: tuple[Misfit, ...]
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Closest:
         return self.recipe.name + (f", but {differ}" if differ else "")
 
 
-def closest(reading: Reading) -> Closest | None:
+def closest(reading: ModuleReading) -> Closest | None:
     """The named recipe from which the fewest roles differ; None where hardly any agrees."""
     found = []
     roles = {p.role for p in reading.pieces} - {"bias"}
@@ -158,7 +158,7 @@ def closest(reading: Reading) -> Closest | None:
     return best if roles and few <= len(roles) / 2 else None
 
 
-def _fitted(reading: Reading, recipe: Recipe) -> Iterator[Recipe]:
+def _fitted(reading: ModuleReading, recipe: InitRecipe) -> Iterator[InitRecipe]:
     """A recipe, and with its standard deviation as the module suggests, of one digit or two."""
     yield recipe
     std = recipe.std("linear")
@@ -170,7 +170,7 @@ def _fitted(reading: Reading, recipe: Recipe) -> Iterator[Recipe]:
                 yield recipe.scaled(found / std.std)
 
 
-def nearest(reading: Reading) -> str:
+def nearest(reading: ModuleReading) -> str:
     """A line that names the closest recipe."""
     found = closest(reading)
     return f"closest recipe: {found or 'none of those that are known'}"

@@ -6,10 +6,10 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, runtime_checkable
 
 from limitlaw.arguments import shown
-from limitlaw.torch.reading.roles import ROLES, Piece
+from limitlaw.torch.reading.roles import ROLES, RolePiece
 
 FANS = ("", "in", "out", "both", "in²")
 DEPTHS = ("", "2L", "2(l+1)", "2(L+1)")
@@ -46,7 +46,7 @@ class Std:
         if not self.cut > 0:
             raise ValueError(f"cut must be positive, got {shown(self.cut)}")
 
-    def of(self, piece: Piece) -> float:
+    def of(self, piece: RolePiece) -> float:
         """The standard deviation of a matrix of a module."""
         fan_in, fan_out = int(piece.weight.shape[-1]), piece.fan_out
         fans = dict(
@@ -83,10 +83,7 @@ def shrunk(cut: float) -> float:
     return math.sqrt(1 - 2 * cut * density / math.erf(cut / math.sqrt(2)))
 
 
-Roles: TypeAlias = Mapping[str, "Std | float"]
-
-
-class Recipe:
+class InitRecipe:
     """What an initialisation was meant to be: a standard deviation for each role.
 
         Recipe("ours", linear=0.02, embedding=1.0, out=Std(0.02, depth="2L"))
@@ -121,7 +118,7 @@ class Recipe:
         }
         std = next((s.std for r, s in roles.items() if r == "linear" and not s.fan), None)
         name = self.name if std is None or factor == 1 else f"{self.name} with std {std:.3g}"
-        return Recipe(name, bias=self.bias, **roles)
+        return InitRecipe(name, bias=self.bias, **roles)
 
     def __repr__(self) -> str:
         return f"Recipe({self.name!r}, {', '.join(f'{r}={s}' for r, s in self.roles.items())})"
@@ -130,39 +127,41 @@ class Recipe:
 # --- named ones ----------------------------------------------------------------------------------
 
 
-def _by_depth(name: str, std: Std, depth: str, **others: Std | float) -> Recipe:
+def _by_depth(name: str, std: Std, depth: str, **others: Std | float) -> InitRecipe:
     """The recipe of a standard deviation for all, over √depth where branches end."""
     last = dataclasses.replace(std, depth=depth)
-    return Recipe(name, **{"linear": std, "embedding": std, "out": last, "down": last, **others})
+    return InitRecipe(
+        name, **{"linear": std, "embedding": std, "out": last, "down": last, **others}
+    )
 
 
 _D = Std(1.0, "in")
 _TITAN = Std(0.02, depth="2(l+1)")
-NAMED: dict[str, Recipe] = {
-    "transformers": Recipe("transformers' default", linear=0.02, embedding=0.02),
+NAMED: dict[str, InitRecipe] = {
+    "transformers": InitRecipe("transformers' default", linear=0.02, embedding=0.02),
     "gpt2": _by_depth("GPT-2", Std(0.02), "2L"),
-    "torchtitan": Recipe(
+    "torchtitan": InitRecipe(
         "torchtitan's Llama 3", embedding=1.0, linear=0.02, out=_TITAN, up=_TITAN, down=_TITAN,
         head=Std(1.0, "in", cut=3.0),
     ),
-    "torchtitan-gate": Recipe(
+    "torchtitan-gate": InitRecipe(
         "torchtitan's Llama 3, up without depth", embedding=1.0, linear=0.02, out=_TITAN,
         down=_TITAN, head=Std(1.0, "in", cut=3.0),
     ),
-    "lingua": Recipe("lingua", linear=Std(1.0, "in", cut=3.0), embedding=Std(1.0, "in", cut=3.0)),
+    "lingua": InitRecipe("lingua", linear=Std(1.0, "in", cut=3.0), embedding=Std(1.0, "in", cut=3.0)),
     "lingua-current": _by_depth("lingua, current_depth", Std(1.0, "in", cut=3.0), "2(l+1)"),
     "lingua-global": _by_depth("lingua, global_depth", Std(1.0, "in", cut=3.0), "2(L+1)"),
     "olmo-mitchell": _by_depth("OLMo's mitchell", Std(1.0, "in", cut=3.0), "2(l+1)"),
     "olmo-full-megatron": _by_depth(
         "OLMo's full_megatron", Std(0.02, cut=3.0), "2L", embedding=0.02, head=_D
     ),
-    "mup": Recipe("μP", embedding=1.0, linear=_D, head=Std(1.0, "in²")),
-    "pytorch": Recipe("nn.Linear default", bias=None, embedding=1.0, linear=Std(3**-0.5, "in")),
-    "pytorch-attention": Recipe(
+    "mup": InitRecipe("μP", embedding=1.0, linear=_D, head=Std(1.0, "in²")),
+    "pytorch": InitRecipe("nn.Linear default", bias=None, embedding=1.0, linear=Std(3**-0.5, "in")),
+    "pytorch-attention": InitRecipe(
         "nn.MultiheadAttention default", bias=None, embedding=1.0, linear=Std(3**-0.5, "in"),
         qkv=Std(2**-0.5, "in"),
     ),
-    "xavier": Recipe("Xavier", bias=None, linear=Std(1.0, "both"), embedding=1.0),
+    "xavier": InitRecipe("Xavier", bias=None, linear=Std(1.0, "both"), embedding=1.0),
 }  # fmt: skip
 ALIASES = {
     **dict.fromkeys(("llama", "bert", "vit", "olmo", "qwen", "mistral", "gemma"), "transformers"),
@@ -173,14 +172,24 @@ _WITH_DEPTH = ("gpt2", "imagegpt", "decision_transformer")  # configurations of 
 _OTHER = ("t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "xlnet")
 
 
-def from_config(config: object) -> Recipe:
+@runtime_checkable
+class Configuration(Protocol):
+    """A configuration of transformers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings by name."""
+
+
+def from_config(config: object) -> InitRecipe:
     """The recipe of a configuration of transformers: an object, a dictionary, or a JSON file."""
     if isinstance(config, str | os.PathLike):
         config = json.loads(Path(config).read_text())
-    known: Any = config if isinstance(config, Mapping) else vars(config)
-    kind = known.get("model_type") or vars(type(config)).get("model_type")
-    names = ("initializer_range", "init_std", "initializer_factor")
-    std = next((known[n] for n in names[:2] if isinstance(known.get(n), int | float)), None)
+    known = config.to_dict() if isinstance(config, Configuration) else config
+    if not isinstance(known, Mapping):
+        raise TypeError(f"recipe must be a configuration of transformers, got {shown(config)}")
+    kind = known.get("model_type")
+    given = [known.get(name) for name in ("initializer_range", "init_std")]
+    std = next((x for x in given if isinstance(x, int | float)), None)
     if kind in _OTHER or std is None:
         raise ValueError(
             f"recipe {kind!r}: the configuration has no initializer_range that all its matrices "
@@ -190,9 +199,9 @@ def from_config(config: object) -> Recipe:
     return base.scaled(float(std) / 0.02)
 
 
-def recipe_of(recipe: object) -> Recipe:
+def recipe_of(recipe: object) -> InitRecipe:
     """A recipe, a name of one, a mapping of roles, or a configuration, as a recipe."""
-    if isinstance(recipe, Recipe):
+    if isinstance(recipe, InitRecipe):
         return recipe
     if isinstance(recipe, str):
         key = ALIASES.get(recipe.lower(), recipe.lower())
@@ -204,8 +213,8 @@ def recipe_of(recipe: object) -> Recipe:
                 f"FILE.json, got {recipe!r}"
             )
     if isinstance(recipe, Mapping) and set(recipe) <= _WORDS | {"bias"}:
-        return Recipe("the recipe", **recipe)
-    if isinstance(recipe, str | os.PathLike | Mapping) or hasattr(recipe, "model_type"):
+        return InitRecipe("the recipe", **recipe)
+    if isinstance(recipe, str | os.PathLike | Mapping | Configuration):
         return from_config(recipe)
     raise TypeError(
         "recipe must be a Recipe, a name, a mapping from roles to standard deviations, or a "
