@@ -83,18 +83,17 @@ class Walk:
         """The leaves from which an event's operands follow."""
         return frozenset[Event]().union(*(self.leaves[node] for node in event.reads))
 
-    def influence(self, node: torch.fx.Node, event: Event, at: object = ...) -> torch.Tensor:
-        """The gradient of a random sum of a node's entries (those at an index) in a leaf."""
+    def influence(self, node: torch.fx.Node, event: Event) -> torch.Tensor:
+        """The gradient of a random sum of a node's entries in a leaf."""
         value, leaf = self.numbers[node], self.numbers[event.node]
         assert isinstance(value, torch.Tensor)
         assert isinstance(leaf, torch.Tensor)
+        if not value.requires_grad:
+            return torch.zeros_like(leaf)
         with torch.enable_grad():
-            entries = value[at]
-            if not entries.requires_grad:
-                return torch.zeros_like(leaf)
-            weights = torch.randn(entries.shape, dtype=torch.float64, generator=self._random)
+            weights = torch.randn(value.shape, dtype=torch.float64, generator=self._random)
             (found,) = torch.autograd.grad(
-                entries, leaf, weights, retain_graph=True, allow_unused=True
+                value, leaf, weights, retain_graph=True, allow_unused=True
             )
         return torch.zeros_like(leaf) if found is None else found
 
@@ -230,10 +229,12 @@ class Walk:
         else:
             shape = [int(n) for n in node.meta["val"].shape]
             leaf = _laid(torch.randn(shape, dtype=torch.float64, generator=self._random), node)
-            self.far[node] = FAR_TIMES * leaf
-            if name_of(node.target) == "baddbmm":  # a mask that is added at once
-                mask = torch.as_tensor(self.numbers[node.args[0]]).detach()
-                leaf, self.far[node] = leaf + mask, self.far[node] + mask
+            far = FAR_TIMES * leaf
+            added = node.args[0] if name_of(node.target) == "baddbmm" else None
+            if isinstance(added, torch.fx.Node):  # a mask that is added at once
+                mask = torch.as_tensor(self.numbers[added]).detach()
+                leaf, far = leaf + mask, far + mask
+            self.far[node] = far
         self.numbers[node] = leaf.requires_grad_()
         self.leaves[node] = frozenset({event})
         self.held[node] = frozenset()

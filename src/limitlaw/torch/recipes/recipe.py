@@ -135,30 +135,30 @@ def _by_depth(name: str, std: Std, depth: str, **others: Std | float) -> InitRec
     )
 
 
-_D = Std(1.0, "in")
-_TITAN = Std(0.02, depth="2(l+1)")
+_D, _DEFAULT = Std(1.0, "in"), Std(3**-0.5, "in")
+_TITAN, _CUT = Std(0.02, depth="2(l+1)"), Std(1.0, "in", cut=3.0)
 NAMED: dict[str, InitRecipe] = {
     "transformers": InitRecipe("transformers' default", linear=0.02, embedding=0.02),
     "gpt2": _by_depth("GPT-2", Std(0.02), "2L"),
     "torchtitan": InitRecipe(
         "torchtitan's Llama 3", embedding=1.0, linear=0.02, out=_TITAN, up=_TITAN, down=_TITAN,
-        head=Std(1.0, "in", cut=3.0),
+        head=_CUT,
     ),
     "torchtitan-gate": InitRecipe(
         "torchtitan's Llama 3, up without depth", embedding=1.0, linear=0.02, out=_TITAN,
-        down=_TITAN, head=Std(1.0, "in", cut=3.0),
+        down=_TITAN, head=_CUT,
     ),
-    "lingua": InitRecipe("lingua", linear=Std(1.0, "in", cut=3.0), embedding=Std(1.0, "in", cut=3.0)),
-    "lingua-current": _by_depth("lingua, current_depth", Std(1.0, "in", cut=3.0), "2(l+1)"),
-    "lingua-global": _by_depth("lingua, global_depth", Std(1.0, "in", cut=3.0), "2(L+1)"),
-    "olmo-mitchell": _by_depth("OLMo's mitchell", Std(1.0, "in", cut=3.0), "2(l+1)"),
+    "lingua": InitRecipe("lingua", linear=_CUT, embedding=_CUT),
+    "lingua-current": _by_depth("lingua, current_depth", _CUT, "2(l+1)"),
+    "lingua-global": _by_depth("lingua, global_depth", _CUT, "2(L+1)"),
+    "olmo-mitchell": _by_depth("OLMo's mitchell", _CUT, "2(l+1)"),
     "olmo-full-megatron": _by_depth(
         "OLMo's full_megatron", Std(0.02, cut=3.0), "2L", embedding=0.02, head=_D
     ),
     "mup": InitRecipe("μP", embedding=1.0, linear=_D, head=Std(1.0, "in²")),
-    "pytorch": InitRecipe("nn.Linear default", bias=None, embedding=1.0, linear=Std(3**-0.5, "in")),
+    "pytorch": InitRecipe("nn.Linear default", bias=None, embedding=1.0, linear=_DEFAULT),
     "pytorch-attention": InitRecipe(
-        "nn.MultiheadAttention default", bias=None, embedding=1.0, linear=Std(3**-0.5, "in"),
+        "nn.MultiheadAttention default", bias=None, embedding=1.0, linear=_DEFAULT,
         qkv=Std(2**-0.5, "in"),
     ),
     "xavier": InitRecipe("Xavier", bias=None, linear=Std(1.0, "both"), embedding=1.0),
