@@ -23,7 +23,7 @@ class AuditFinding(str):
 
     def __new__(
         cls, place: str, what: str, does: str, change: str = "", level: str = "warning"
-    ) -> "Finding":
+    ) -> "AuditFinding":
         self = super().__new__(cls, f"{place}: {what}: {does}")
         self.place, self.what, self.does = place, what, does
         self.change, self.level = change, level
