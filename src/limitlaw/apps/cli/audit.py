@@ -69,8 +69,8 @@ def audit(asked: AuditOptions) -> None:
         table = lt.quick_audit(factory, *inputs, recipe=recipe, **kwargs)
     else:
         settings = {"seeds": asked.seeds, "samples": asked.samples, "limit": asked.limit}
-        settings |= {"recipe": recipe, "widths": asked.width or None}
-        table = lt.audit(factory, *inputs, **settings, **kwargs)
+        meant = {"recipe": recipe, "widths": asked.width or None}
+        table = lt.audit(factory, *inputs, **settings, **meant, **kwargs)
     typer.echo(table.to_json() if asked.json else str(table))
     if not table.findings and not asked.json:
         typer.echo("nothing was found that is not as it should be")

@@ -169,8 +169,8 @@ def _placements(reading: ModuleReading) -> Iterator[AuditFinding]:
         for p in reading.of("head")
         if reading.walk.degree(p.event.reads[0]) == 1 and reading.walk.read_by(p.event) & tables
     ]
-    usual = [b for b in reading.branches if b.placement == PRE]
-    if heads and usual and len(usual) == len(reading.branches):
+    placements = {b.placement for b in reading.branches}
+    if heads and placements == {PRE}:
         yield AuditFinding(
             named(heads),
             "it reads the stream without a last norm",

@@ -110,7 +110,8 @@ def _written(walk: Walk, softmax: Event, scores: Event, mix: Event) -> Head:
     rest = walk.again(softmax.reads[0], {scores: torch.zeros_like(product)})
     others = walk.leaves[softmax.reads[0]] - {scores}
     biased = bool(others) or len(rest[seen].round(decimals=9).unique()) > 1
-    factor *= float(scores.node.kwargs.get("alpha", 1.0))
+    alpha = scores.node.kwargs.get("alpha", 1.0)  # of baddbmm
+    factor *= alpha if isinstance(alpha, int | float) else 1.0
     left, right = scores.reads
     turned = name_of(scores.node.target) != "einsum"
     values = next(x for x in mix.reads if softmax not in walk.leaves[x] or x is mix.reads[-1])

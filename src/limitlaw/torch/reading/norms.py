@@ -26,14 +26,14 @@ def branches_of(walk: Walk, pieces: list[RolePiece]) -> list[ResidualBranch]:
     found = []
     for piece in pieces:
         if piece.role in ("out", "down") and piece.residual:
-            stream = _read_by_branch(walk, piece, pieces)
-            joined = _join(walk, piece.event, frozenset(stream))
+            known = _read_by_branch(walk, piece, pieces)
+            joined = _join(walk, piece.event, frozenset(known))
             if joined is not None:
                 node, own, other = joined
                 first = _input(piece, pieces)
-                degrees = [walk.degree(x) for x in (first, other, own)]
+                read, stream, given = (walk.degree(x) for x in (first, other, own))
                 raw = _unmoved(first) is _unmoved(other)
-                found.append(ResidualBranch(piece, node, _placement(*degrees, raw)))
+                found.append(ResidualBranch(piece, node, _placement(read, stream, given, raw)))
     return found
 
 

@@ -110,7 +110,7 @@ class InitRecipe:
             found = _AS.get(found)
         return None if found is None else self.roles[found]
 
-    def scaled(self, factor: float) -> "Recipe":
+    def scaled(self, factor: float) -> "InitRecipe":
         """The recipe with every standard deviation that has no fan times a factor."""
         roles = {
             r: s if s.fan else dataclasses.replace(s, std=s.std * factor)
@@ -130,9 +130,8 @@ class InitRecipe:
 def _by_depth(name: str, std: Std, depth: str, **others: Std | float) -> InitRecipe:
     """The recipe of a standard deviation for all, over √depth where branches end."""
     last = dataclasses.replace(std, depth=depth)
-    return InitRecipe(
-        name, **{"linear": std, "embedding": std, "out": last, "down": last, **others}
-    )
+    roles = {"linear": std, "embedding": std, "out": last, "down": last, **others}
+    return InitRecipe(name, bias=0.0, **roles)
 
 
 _D, _DEFAULT = Std(1.0, "in"), Std(3**-0.5, "in")
