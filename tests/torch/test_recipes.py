@@ -87,6 +87,14 @@ def test_configurations(tmp_path):
             lt.from_config(config)
 
 
+def test_where_numbers_are_cut():
+    """As trunc_normal_ was told: at ±2, which is 100 standard deviations and cuts nothing."""
+    torch.manual_seed(0)
+    text = str(lt.read(Llama, TOKENS))
+    assert "±100 std and more (28 parameters): it cuts nothing" in text
+    assert "±3 std (1 parameters)" in text
+
+
 def test_wrong_recipes():
     """One clear line each."""
     with pytest.raises(ValueError, match="a recipe has no role 'mpl'"):

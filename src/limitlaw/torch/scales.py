@@ -200,8 +200,10 @@ def made(module: object) -> tuple[torch.nn.Module, dict[str, DrawnAs] | None]:
         place = parameter.untyped_storage().data_ptr()
         drawn = watch.drawn.get(place)
         if drawn is not None:
-            cut = cuts.found.get(place, 0.0) if drawn.law == "unknown" else 0.0
-            found[name] = dataclasses.replace(drawn, cut=cut)
+            std, cut = cuts.found.get(place, (0.0, 0.0))
+            if drawn.variance is None or math.isclose(drawn.variance, std**2):
+                drawn = dataclasses.replace(drawn, cut=cut)  # not drawn again since
+            found[name] = drawn
     return result, found | dict.fromkeys(_given(module, result), DrawnAs("given", None))
 
 
@@ -222,7 +224,7 @@ class _Truncations:
     """A context that notes where truncated normal numbers are cut, in standard deviations."""
 
     def __enter__(self) -> "_Truncations":
-        self.found: dict[int, float] = {}
+        self.found: dict[int, tuple[float, float]] = {}  # by storage: std, and where it is cut
         self._before: Callable[..., Any] = torch.nn.init.trunc_normal_
         torch.nn.init.trunc_normal_ = self._noted  # type: ignore[assignment]
         return self
@@ -240,7 +242,8 @@ class _Truncations:
         **kwargs: Any,
     ) -> torch.Tensor:
         if std > 0:
-            self.found[tensor.untyped_storage().data_ptr()] = min(mean - a, b - mean) / std
+            cut = min(mean - a, b - mean) / std
+            self.found[tensor.untyped_storage().data_ptr()] = (std, cut)
         return self._before(tensor, mean, std, a, b, **kwargs)
 
 

@@ -13,6 +13,7 @@ from limitlaw.torch.reading.heads import Head
 from limitlaw.torch.reading.norms import NO_NORM
 from limitlaw.torch.reading.roles import ROLES, RolePiece
 
+NOTHING = 8.0  # standard deviations beyond which no number lies
 ALMOST = 1e-6  # relative difference of a factor from a known one
 
 
@@ -99,17 +100,14 @@ def _parameters(reading: ModuleReading) -> Iterator[tuple[str, str]]:
     if zero:
         roles = ", ".join(dict.fromkeys(p.role for p in zero))
         yield "zero", f"{roles} ({places([p.name for p in zero])})"
-    loose = [f"{name} at ±{d.cut:.3g} std" for name, d in reading.drawn.items() if d.cut]
-    if loose:
-        kinds = Counter(s.rpartition(" at ")[2] for s in loose)
-        yield (
-            "cut",
-            ", ".join(f"{cut} ({n} parameters){_nothing(cut)}" for cut, n in kinds.items()),
-        )
-
-
-def _nothing(cut: str) -> str:
-    return ": it cuts nothing" if float(cut.strip("± std")) > 8 else ""
+    cuts = [d.cut for d in reading.drawn.values() if d.cut]
+    near = Counter(f"±{cut:.3g} std" for cut in cuts if cut <= NOTHING)
+    said = [f"{cut} ({n} parameters)" for cut, n in near.items()]
+    far = [cut for cut in cuts if cut > NOTHING]
+    if far:
+        said.append(f"±{min(far):.3g} std and more ({len(far)} parameters): it cuts nothing")
+    if said:
+        yield "cut", ", ".join(said)
 
 
 def table(reading: ModuleReading) -> list[tuple[str, ...]]:

@@ -58,25 +58,28 @@ class RolePiece:
         return NUMBER.sub("*", self.name)
 
     @functools.cached_property
+    def _moments(self) -> tuple[float, float, int]:
+        """The means of squares and of fourth powers, and the number, of entries that are not 0."""
+        count = int(self.weight.count_nonzero())
+        powers = self.weight.square()
+        square = float(powers.sum()) / max(1, count)
+        return square, float(powers.square_().sum()) / max(1, count), count
+
+    @property
     def square(self) -> float:
-        """The mean square of the entries; rows of zeros, as those of padding, do not count."""
-        array = self.weight
-        used = array[array != 0]
-        return float(used.square().mean()) if used.numel() else 0.0
+        """The mean square of the entries; zeros, as rows of padding have, do not count."""
+        return self._moments[0]
 
     @property
     def std(self) -> float:
         """The root of the mean square of the entries."""
         return math.sqrt(self.square)
 
-    @functools.cached_property
+    @property
     def error(self) -> float:
         """The relative standard error of the mean square; at least that of a uniform law."""
-        used = self.weight[self.weight != 0]
-        if not used.numel() or not self.square:
-            return 0.0
-        spread = float(used.square().var(correction=0)) / self.square**2
-        return math.sqrt(max(0.8, spread) / used.numel())
+        square, fourth, count = self._moments
+        return math.sqrt(max(0.8, fourth / square**2 - 1) / count) if square else 0.0
 
     @property
     def gain(self) -> float:
