@@ -324,7 +324,8 @@ def _biases(reading: ModuleReading) -> Iterator[AuditFinding]:
     """Biases as nn.Linear leaves them, where the weights are not."""
     wrong, total, squares = [], 0, 0.0
     arrays = reading.exported.arrays
-    for piece in {p.event.bias: p for p in reading.of(*BRANCH_ROLES) if p.event.bias}.values():
+    biased = {p.event.bias: p for p in reading.of(*BRANCH_ROLES) if p.event.bias}
+    for piece in biased.values():
         bias = arrays[piece.event.bias]
         most = piece.fan_in**-0.5
         left = (Std(3**-0.5, "in"), Std(1.0, "both"))  # of nn.Linear, and of nn.Transformer
@@ -333,7 +334,11 @@ def _biases(reading: ModuleReading) -> Iterator[AuditFinding]:
             wrong.append(piece)
             total += bias.numel()
             squares += float((bias / (most * BIAS_OF_LINEAR)).square().sum())
-    if total >= 32 and abs(squares / total - 1) < 5 * math.sqrt(0.8 / total):
+    if (
+        total >= 32
+        and 2 * len(wrong) > len(biased)
+        and abs(squares / total - 1) < 5 * math.sqrt(0.8 / total)
+    ):
         yield AuditFinding(
             places([p.event.bias for p in wrong], len(wrong)),
             "its biases are uniform, as nn.Linear leaves them, while its weights are not",
