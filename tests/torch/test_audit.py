@@ -8,6 +8,7 @@ pytest.importorskip(
 
 import base64
 import dataclasses
+import json
 import math
 import re
 import sys
@@ -214,6 +215,24 @@ def test_the_page_reads_nothing_else(audited, tmp_path):
     assert "color-scheme:light dark" in page  # the reader's
     picture = base64.b64decode(re.search(r"base64,([^\"]+)", page)[1])
     assert picture.startswith(b"\x89PNG")
+
+
+def test_json_has_all(audited):
+    """Findings with their parts, what was read, and every row."""
+    wrong = lt.Finding("blocks.0", "a < b", "it shrinks", "b = a", "fault")
+    found = json.loads(dataclasses.replace(audited, references=(wrong,)).to_json())
+    assert found["findings"] == [
+        {
+            "level": "fault",
+            "place": "blocks.0",
+            "what": "a < b",
+            "does": "it shrinks",
+            "change": "b = a",
+        }
+    ]
+    assert len(found["rows"]) == len(audited.rows)
+    assert "1 blocks, width 8, 2 heads of 4" in found["read"]
+    assert "    change: b = a" in str(dataclasses.replace(audited, references=(wrong,)))
 
 
 def test_the_picture_has_a_panel_for_each_statistic(audited):

@@ -33,6 +33,11 @@ FILE = """
         nn.init.normal_(module[1].weight)
         return module
 
+    ours = {"linear": 0.5, "input": 0.5}
+
+    def make_one():
+        return nn.Linear(16, 16, bias=False)
+
     def broken():
         raise RuntimeError("no such thing")
 """
@@ -57,7 +62,7 @@ def test_the_command_writes_a_page(file, tmp_path):
     code, out, err = limitlaw(
         "audit", f"{file}:make_model", "--tokens", 3, "--seeds", 8, "--samples", 16, "--html", page
     )
-    assert code == 0, err
+    assert code == 1, err
     assert re.search(r"measured, 8 seeds +predicted, n = 16", out)
     (finding,) = re.findall(
         r"! (1: its weights are [12](?:\.\d)? times as large as those of its sibling 0, .*)", out
@@ -69,7 +74,10 @@ def test_the_command_writes_a_page(file, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{file}:nothing"], "has no function nothing; there are make_model, make_width, broken"),
+        (
+            ["{file}:nothing"],
+            "has no function nothing; there are make_model, make_width, make_one, broken",
+        ),
         (["{file}:broken"], "broken failed: RuntimeError: no such thing"),
         (["{file}"], "the module must be given as FILE.py:FUNCTION"),
         (["nowhere.py:make"], "there is no file nowhere.py"),
@@ -79,6 +87,12 @@ def test_the_command_writes_a_page(file, tmp_path):
         (["{file}:make_model", "--seeds", "0"], "--seeds must be a positive integer, got 0"),
         (["{file}:make_model", "--input-dim", "5"], "torch.export cannot follow this module"),
         (["{file}:make_model", "--html", "nowhere/out.html"], "there is no folder"),
+        (["{file}:make_model", "--level", "all"], "--level must be fault or warning, got all"),
+        (["{file}:make_model", "--quick", "--width", "8"], "--quick has neither a page nor"),
+        (
+            ["{file}:make_model", "--quick", "--recipe", "gpt5"],
+            "--recipe must be one of transformers, gpt2",
+        ),
         (["{file}:make_width", "--width", "8"], "--width must be given twice or more"),
         (
             ["--hf", "{file}", "--width", "8", "--width", "9"],
@@ -104,9 +118,24 @@ def test_several_widths(file):
     code, out, err = limitlaw(
         "audit", f"{file}:make_width", "--tokens", 2, "--seeds", 64, "--samples", 64, *widths
     )
-    assert code == 0, err
+    assert code == 1, err
     assert "measured, width 32" in out
     assert re.search(r"! 1: its scale grows with width as n\^0\.\d+ ± 0\.\d+, expected n\^0", out)
+
+
+def test_a_quick_look(file):
+    """Findings as JSON and code 1, without seeds; a level, and a recipe of the user's file."""
+    code, out, err = limitlaw("audit", f"{file}:make_model", "--quick", "--json")
+    assert code == 1, err
+    (finding,) = json.loads(out)["findings"]
+    assert (finding["level"], finding["place"]) == ("warning", "1")
+    assert finding["change"].startswith("for p in map(model.get_parameter, ['1.weight'])")
+    code, out, _ = limitlaw("audit", f"{file}:make_model", "--quick", "--level", "fault")
+    assert code == 0
+    assert "What I read" in out
+    code, out, _ = limitlaw("audit", f"{file}:make_one", "--quick", "--recipe", f"{file}:ours")
+    assert code == 1
+    assert "expected 0.5 = 0.5 (the recipe)" in out
 
 
 def test_without_torch(file, monkeypatch):

@@ -17,6 +17,7 @@ import limitlaw.torch as lt
 from limitlaw.language import ops
 from limitlaw.language.tree import ancestors
 from limitlaw.torch.converting import conversion
+from limitlaw.torch.layers import blocks_of, layer_of
 from limitlaw.torch.subject import statistics, subject_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -153,3 +154,18 @@ def test_a_loop_has_the_law_of_its_blocks():
             for a, b in ((x, y), ((x - x.mean()) ** 2, (y - y.mean()) ** 2)):
                 error = np.hypot(a.std(), b.std()) / np.sqrt(len(a))
                 assert abs(a.mean() - b.mean()) < 5 * error + 1e-12, (name, statistic)
+
+
+def test_layers_are_found_at_any_depth_of_names():
+    """Blocks inside nn.Sequential(embed, encoder) and in stages; leaves of an MLP are none."""
+    paths = ["0", "1.layers.0", "1.layers.0.linear1", "1.layers.1", "1.layers.1.linear1"]
+    blocks = blocks_of(paths)
+    assert blocks == {"1.layers.0", "1.layers.1"}
+    assert [layer_of(path, blocks)[0] for path in paths] == [
+        "0", "1.layers.0", "1.layers.0", "1.layers.1", "1.layers.1",
+    ]  # fmt: skip
+    stages = [f"stages.{i}.blocks.{j}.{x}" for i in "01" for j in "01" for x in ("norm", "mlp.0")]
+    assert layer_of("stages.1.blocks.0.mlp.0", blocks_of(stages)) == ["stages.1.blocks.0"]
+    plain = [f"blocks.{i}.mlp.{j}" for i in "01" for j in "02"]
+    assert layer_of("blocks.1.mlp.0", blocks_of(plain)) == ["blocks.1"]
+    assert layer_of("tokens", blocks_of(plain)) == ["tokens"]

@@ -162,3 +162,43 @@ def test_limitlaw_does_not_import_torch():
         "sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+class Sines(nn.Module):
+    """A table that is drawn, as that of every Embedding, and then overwritten."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(9, 16), nn.Embedding(8, 16)
+        angle = torch.arange(8.0)[:, None] * 100.0 ** -(torch.arange(16) / 16)
+        self.places.weight = nn.Parameter(angle.sin())
+
+    def forward(self, tokens):
+        return self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
+
+
+def test_what_is_the_same_at_every_call_is_given():
+    """A table of sines is no random parameter; where a factory seeds PyTorch, all are the same,
+    and none is given.
+    """
+    done = conversion(Sines, (TOKENS,), {})
+    assert set(done.parameters.random) == {"tokens.weight"}
+    assert any("are the same at every call" in note for note in done.program.notes)
+    assert "given" in str(lt.read(Sines, TOKENS))
+
+    def seeded():
+        torch.manual_seed(0)
+        return Sines()
+
+    before = torch.random.get_rng_state()
+    assert set(conversion(seeded, (TOKENS,), {}).parameters.random) == {
+        "tokens.weight",
+        "places.weight",
+    }
+    torch.random.set_rng_state(before)
+    torch.manual_seed(3)
+    Sines()
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    lt.read(Sines, TOKENS)
+    assert torch.equal(torch.rand(1), expected)  # the second call leaves no trace

@@ -13,13 +13,15 @@ from limitlaw.arguments import positive_int, shown
 from limitlaw.engines.bounds import bounded, reached
 from limitlaw.float64 import in_float64
 from limitlaw.progress import watched
+from limitlaw.torch.checking import findings_of
 from limitlaw.torch.converted import replay
 from limitlaw.torch.converting import AnyModule, Module, conversion, written
 from limitlaw.torch.exporting import Tensors, computed, runs
 from limitlaw.torch.growing import Widths
 from limitlaw.torch.layers import within
 from limitlaw.torch.measuring import ByStatistic
-from limitlaw.torch.references import Expected, referred
+from limitlaw.torch.reading.anatomy import reading_of
+from limitlaw.torch.references import Expected
 from limitlaw.torch.subject import Subject, mean, statistics, subject_of
 from limitlaw.torch.table import Audit, AuditRow
 from limitlaw.torch.tracing import traced
@@ -45,6 +47,7 @@ def audit(
     layers: Sequence[str] | None = None,
     limit: bool = True,
     kurtosis: bool = False,
+    recipe: object = None,
     expected: Expected | None = None,
     force: bool = False,
     **kwargs: Any,
@@ -66,11 +69,11 @@ def audit(
 
     `layers`: the paths of submodules; the default is that of children and of the members of lists
     of blocks. `limit=False` leaves the last column out, which takes a compilation: one for each
-    layer where equal blocks are no loop. `expected`: see `check`. A call that would take more
-    memory than there is, or more than ten minutes, is refused without `force`.
+    layer where equal blocks are no loop. `recipe`, `expected`: see `check`. A call that would
+    take more memory than there is, or more than ten minutes, is refused without `force`.
     """
     positive_int("samples", samples)
-    settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, expected)
+    settings = _Settings(_seeds(seeds), samples, layers, limit, kurtosis, recipe, expected)
     if widths is None:
         return _at_one_width(module, inputs, kwargs, settings)
     found = []
@@ -90,6 +93,7 @@ class _Settings:
     layers: Sequence[str] | None
     limit: bool
     kurtosis: bool
+    recipe: object
     expected: Expected | None
 
 
@@ -97,7 +101,8 @@ def _at_one_width(
     module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], settings: _Settings
 ) -> Audit:
     done = conversion(module, inputs, kwargs)
-    references = referred(done, settings.expected)
+    reading = reading_of(done.exported, done.parameters.drawn)
+    references = findings_of(reading, settings.recipe, settings.expected, measured=False)
     subject = subject_of(done, settings.layers, settings.kurtosis)
     seeds = settings.seeds or range(0 if isinstance(module, torch.nn.Module) else SEEDS)
     if seeds:
@@ -118,7 +123,7 @@ def _at_one_width(
             law = mean(there) if several else (float(there[0]), math.inf)
             row = AuditRow(name, statistic, mean(here), law, at_infinity, spread, len(here))
             rows.append(row)
-    return Audit(tuple(rows), done.program, subject.width, len(seeds), references)
+    return Audit(tuple(rows), done.program, subject.width, len(seeds), references, reading)
 
 
 def _seeds(seeds: object) -> Sequence[int]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ from limitlaw.language.values import Scalars, Wide, scalars, wide
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import Label, ReplayError
-from limitlaw.torch.nodes import Node, Tensor
+from limitlaw.torch.nodes import Node
 from limitlaw.torch.writer import AnyValue, Writer
 
 # --- attention -----------------------------------------------------------------------------------
@@ -27,24 +27,11 @@ from limitlaw.torch.writer import AnyValue, Writer
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """One softmax over keys: its scores as numbers of the program, and which are seen (None: all).
-
-    `scale` multiplies q·k, which sums over `dim` coordinates (0: there is no such product);
-    `balance` ≤ 1 is the ratio of the scales of the query and key matrices, the smaller over the
-    larger.
-    """
+    """One softmax over keys: its scores as numbers of the program, which are seen (None: all)."""
 
     label: Label
     scores: Scalars
     visible: np.ndarray | None
-    scale: float
-    dim: int
-    balance: float
-
-    @property
-    def excess(self) -> float:
-        """scale·√dim·balance: 1 for scores with 1/√d, and √d for those without."""
-        return abs(self.scale) * math.sqrt(self.dim) * self.balance
 
 
 def attentions(order: Sequence[Node], writer: Writer) -> Iterator[Attention]:
@@ -59,7 +46,7 @@ def attentions(order: Sequence[Node], writer: Writer) -> Iterator[Attention]:
                 scores, *mask = map(scalars, applied.args)
                 given = [m.op.value for m in mask if isinstance(m.op, ops.Constant)]
                 seen = np.asarray(given[0]) > 0 if given else None
-                yield Attention(node.label, scores, seen, *_scale(node))
+                yield Attention(node.label, scores, seen)
 
 
 def _softmax_of(value: Value) -> ops.Apply | None:
@@ -68,46 +55,6 @@ def _softmax_of(value: Value) -> ops.Apply | None:
         value = value.op.x
     found = value.op
     return found if isinstance(found, ops.Apply) and found.structure == "softmax" else None
-
-
-def _scale(node: nodes.Softmax) -> tuple[float, int, float]:
-    """The factor that multiplies q·k, how many coordinates q·k sums over, and the ratio of the
-    scales of q and k.
-    """
-    found = list(_products(node.x, 1.0))
-    if not found:
-        return 0.0, 0, 1.0
-    dims = [product.a.shape[-1] for _, product in found]
-    scale, product = found[int(np.argmax(dims))]
-    turned = any(isinstance(p.a.node, nodes.Rotation) for _, p in found)
-    sizes = [s for s in (_size(product.a), _size(product.b)) if s is not None and s > 0]
-    balance = math.sqrt(min(sizes) / max(sizes)) if len(sizes) == 2 else 1.0
-    return scale, sum(dims) if turned else max(dims), balance
-
-
-def _products(tensor: Tensor, factor: float) -> Iterable[tuple[float, nodes.Contraction]]:
-    """The products q·k that scores are made of, each with the factor that multiplies it."""
-    node = tensor.node
-    if isinstance(node, nodes.Contraction):
-        yield factor * node.scale, node
-    elif isinstance(node, nodes.WeightedSum):
-        for coefficient, term in node.terms:
-            yield from _products(term, factor * coefficient)
-    elif isinstance(node, nodes.Masked | nodes.Elementwise):
-        yield from _products(node.x, factor)
-
-
-def _size(tensor: Tensor) -> float | None:
-    """Variance × fan-in of the matrix that makes queries or keys; None behind a norm."""
-    node = tensor.node
-    if isinstance(node, nodes.Weighed):
-        return node.parameter.variance * node.weight.shape[-1]
-    if isinstance(node, nodes.Rotation):
-        return _size(node.x)
-    if isinstance(node, nodes.WeightedSum):
-        sizes = [(c, _size(t)) for c, t in node.terms]
-        return max((c * c * s for c, s in sizes if s is not None), default=None)
-    return None
 
 
 # --- programs ------------------------------------------------------------------------------------

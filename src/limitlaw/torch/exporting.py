@@ -34,6 +34,7 @@ class Exported:
     arrays: Tensors  # name of the parameter → its numbers
     constants: dict[str, Any]  # placeholder → buffer, lifted constant or input
     kinds: dict[str, str]  # name of the parameter → the classes of the modules that it is in
+    inputs: frozenset[str] = frozenset()  # the placeholders that are inputs of the module
 
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
@@ -73,6 +74,7 @@ def _read(
 ) -> Exported:
     parameters: dict[str, str] = {}
     constants: dict[str, Any] = {}
+    inputs: set[str] = set()
     flat = iter(pytree.tree_flatten((args, kwargs))[0])
     for spec in program.graph_signature.input_specs:
         name = spec.arg.name
@@ -80,6 +82,7 @@ def _read(
             parameters[name] = spec.target
         elif spec.kind == InputKind.USER_INPUT:
             constants[name] = next(flat)
+            inputs.add(name)
         else:
             held = program.state_dict if spec.target in program.state_dict else program.constants
             constants[name] = held[spec.target]
@@ -93,6 +96,7 @@ def _read(
         arrays,
         constants,
         {name: kind_of(module, name) for name in arrays},
+        frozenset(inputs),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from limitlaw.digits import plus_minus
+from limitlaw.torch.finding import AuditFinding
 from limitlaw.torch.health import growing
 from limitlaw.torch.measuring import SQUARES
 from limitlaw.torch.table import Audit, AuditRow, AuditTable
@@ -83,17 +84,22 @@ class Widths(AuditTable):
         return tuple(found)
 
     @property
-    def findings(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """What grows with the width, what is wrong at the largest, and differences between
         measurement and prediction at any width.
         """
         last = self.audits[-1]
         others = [
-            f"at width {n}: {said}"
+            AuditFinding(f"at width {n}: {said.place}", said.what, said.does)
             for n, a in zip(self.widths[:-1], self.audits[:-1], strict=True)
             for said in a.differing
         ]
         return (*growing(self.growth), *last.findings, *others)
+
+    @property
+    def box(self) -> str:
+        """What was read at the largest width."""
+        return self.audits[-1].box
 
     @property
     def notes(self) -> tuple[str, ...]:

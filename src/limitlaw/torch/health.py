@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from limitlaw.digits import plus_minus
+from limitlaw.torch.finding import AuditFinding, places
 from limitlaw.torch.measuring import CORRELATION, ENTROPY, SCORE_VARIANCE, VARIANCE
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SURE = 5.0  # standard errors
 NAMED_LAYERS = 3  # layers that one finding names
 
 
-def ailments(rows: Iterable["AuditRow"]) -> tuple[str, ...]:
+def ailments(rows: Iterable["AuditRow"]) -> tuple[AuditFinding, ...]:
     """The findings about measurements, in words."""
     rows = tuple(rows)
     return (*_collapse(rows), *_attention(rows), *_growth(rows))
@@ -41,39 +42,46 @@ def _blocks(rows: Iterable["AuditRow"], statistic: str) -> list["AuditRow"]:
     return [row for row in found if row.layer.rpartition(".")[2].isdigit()] or found
 
 
-def _collapse(rows: tuple["AuditRow", ...]) -> Iterator[str]:
+def _collapse(rows: tuple["AuditRow", ...]) -> Iterator[AuditFinding]:
     found = _blocks(rows, CORRELATION)
     given = next((row for row in rows if row.statistic == CORRELATION), None)
     if given is None or not found:
         return
     first, last = given.measured[0], found[-1].measured[0]
     if last - SURE * found[-1].error > COLLAPSED and first < COLLAPSED:
-        yield (
-            f"{found[-1].layer}: the token correlation is {last:.3g}, that of {given.layer} "
-            f"{first:.3g}, expected below {COLLAPSED}: tokens collapse onto one direction, and "
-            "what follows cannot tell them apart"
+        yield AuditFinding(
+            found[-1].layer,
+            f"the token correlation is {last:.3g}, that of {given.layer} {first:.3g}, expected "
+            f"below {COLLAPSED}",
+            "tokens collapse onto one direction, and what follows cannot tell them apart",
+            "scale what ends each branch by 1/√(2L), or norm what it reads",
         )
 
 
-def _attention(rows: tuple["AuditRow", ...]) -> Iterator[str]:
-    for row in rows:
-        if row.statistic != ENTROPY:
-            continue
-        value, chance = row.measured[0], SURE * row.error
-        if value + chance < ONE_HOT:
-            yield (
-                f"{row.layer}: attention is one-hot, its entropy {value:.2g} of ln t, expected "
-                f"above {ONE_HOT}: each token copies one other, and gradients through the softmax "
-                "vanish"
-            )
-        if 1 - value + chance < UNIFORM:
-            yield (
-                f"{row.layer}: attention is uniform, its entropy 1 − {max(0.0, 1 - value):.1g} of "
-                f"ln t, expected at most 1 − {UNIFORM:g}: queries and keys are too small to matter"
-            )
+def _attention(rows: tuple["AuditRow", ...]) -> Iterator[AuditFinding]:
+    entropies = [row for row in rows if row.statistic == ENTROPY]
+    one_hot = [r for r in entropies if r.measured[0] + SURE * r.error < ONE_HOT]
+    flat = [r for r in entropies if 1 - r.measured[0] + SURE * r.error < UNIFORM]
+    if one_hot:
+        yield AuditFinding(
+            places([row.layer for row in one_hot], len(entropies)),
+            f"attention is one-hot, its entropy {one_hot[0].measured[0]:.2g} of ln t, expected "
+            f"above {ONE_HOT}",
+            "each token copies one other, and gradients through the softmax vanish",
+            "initialise q and k smaller, or norm them",
+        )
+    if flat:
+        value = flat[0].measured[0]
+        yield AuditFinding(
+            places([row.layer for row in flat], len(entropies)),
+            f"attention is uniform, its entropy 1 − {max(0.0, 1 - value):.1g} of ln t, expected "
+            f"at most 1 − {UNIFORM:g}",
+            "queries and keys are too small to matter",
+            "initialise q and k larger",
+        )
 
 
-def _growth(rows: tuple["AuditRow", ...]) -> Iterator[str]:
+def _growth(rows: tuple["AuditRow", ...]) -> Iterator[AuditFinding]:
     found = [row for row in _blocks(rows, VARIANCE) if row.layer.rpartition(".")[2].isdigit()]
     if (
         len(found) < FEWEST_BLOCKS
@@ -86,23 +94,21 @@ def _growth(rows: tuple["AuditRow", ...]) -> Iterator[str]:
     )
     if first > 0 and last / first > most * math.exp(chance):
         each = math.exp(math.log(last / first) / (len(found) - 1))
-        yield (
-            f"{found[-1].layer}: the variance is {last / first:.3g} times that of "
-            f"{found[0].layer}, a factor of {each:.2g} a block, expected at most {most:g} "
-            f"({GROWS:g} times the blocks): it grows faster than residual branches of equal size "
-            "add up, and explodes with depth"
+        yield AuditFinding(
+            found[-1].layer,
+            f"the variance is {last / first:.3g} times that of {found[0].layer}, a factor of "
+            f"{each:.2g} a block, expected at most {most:g} ({GROWS:g} times the blocks)",
+            "it grows faster than residual branches of equal size make it",
+            "norm what each branch reads, and scale what ends it by 1/√(2L)",
         )
 
 
-# --- of several widths ---------------------------------------------------------------------------
-
-
-def growing(growth: Sequence["Growth"]) -> tuple[str, ...]:
+def growing(growth: Sequence["Growth"]) -> tuple[AuditFinding, ...]:
     """Layers whose scale grows with the width, named where it begins; scores that grow."""
     return (*_layers_that_grow(growth), *_scores_that_grow(growth))
 
 
-def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
+def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[AuditFinding]:
     """Findings of layers that grow by more than the one before; what follows grows too, up to a
     norm.
     """
@@ -113,15 +119,17 @@ def _layers_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
         exponent, own = one.measured
         step = exponent - max(before, 0.0)
         if step > EXPONENT and step > SURE * math.hypot(own, error):
-            yield (
-                f"{one.layer}: its scale grows with width as n^{plus_minus(*one.measured)}, "
-                f"expected n^0 as before it: here {_nearest(step)} is missing"
+            yield AuditFinding(
+                one.layer,
+                f"its scale grows with width as n^{plus_minus(*one.measured)}, expected n^0 as "
+                "before it",
+                f"here {_nearest(step)} is missing",
             )
         if abs(exponent - before) > SURE * math.hypot(own, error):
             before, error = exponent, own
 
 
-def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
+def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[AuditFinding]:
     """A finding of the attentions whose scores grow."""
     found = [
         (one.layer, one.measured)
@@ -132,9 +140,11 @@ def _scores_that_grow(growth: Sequence["Growth"]) -> Iterator[str]:
     if found:
         names = ", ".join(name for name, _ in found[:NAMED_LAYERS])
         names += f", … ({len(found)} in all)" if len(found) > NAMED_LAYERS else ""
-        yield (
-            f"{names}: the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0: "
-            "attention becomes one-hot as the module gets wider"
+        yield AuditFinding(
+            names,
+            f"the scores grow with width as n^{plus_minus(*found[0][1])}, expected n^0",
+            "attention becomes one-hot as the module gets wider",
+            "divide scores by the square root of the head dimension",
         )
 
 

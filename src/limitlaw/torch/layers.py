@@ -8,7 +8,7 @@ is.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -53,18 +53,46 @@ def layers_of(
 ) -> dict[str, LabelledValue]:
     """The last vectors of each layer, as far as there are any."""
     found: dict[str, LabelledValue] = {}
-    for item in _wide(values):
-        for path in layer_of(item.label.module) if layers is None else layers:
+    wide = _wide(values)
+    blocks = blocks_of([item.label.module for item in wide])
+    for item in wide:
+        for path in layer_of(item.label.module, blocks) if layers is None else layers:
             if within(item.label.module, path):
                 found[path] = item
     return found
 
 
-def layer_of(module: str) -> list[str]:
-    """The layer of a submodule: the member of a list of blocks, else the child of the module."""
+def layer_of(module: str, blocks: Collection[str] = ()) -> list[str]:
+    """The layer of a submodule: the innermost of these blocks, else the member of the outermost
+    list, else the child of the module.
+    """
     parts = module.split(".")
-    block = next((i for i, part in enumerate(parts) if part.isdigit()), 0)
-    return [".".join(parts[: block + 1])] if module else []
+    paths = [".".join(parts[: i + 1]) for i in range(len(parts))]
+    inside = [path for path in paths if path in blocks]
+    listed = [path for path, part in zip(paths, parts, strict=True) if part.isdigit()]
+    return [(inside[-1:] or listed or paths)[0]] if module else []
+
+
+def blocks_of(modules: Iterable[str]) -> set[str]:
+    """The paths of blocks: members of a list that have submodules, the same in two of them, at any
+    depth of names.
+    """
+    inner: dict[str, set[str]] = {}
+    for module in modules:
+        parts = module.split(".")
+        for i, part in enumerate(parts[:-1]):
+            if part.isdigit():
+                path = ".".join(parts[: i + 1])
+                inner.setdefault(path, set()).add(".".join(parts[i + 1 :]))
+    lists: dict[str, list[str]] = {}
+    for path in inner:
+        lists.setdefault(path.rpartition(".")[0], []).append(path)
+    return {
+        path
+        for members in lists.values()
+        for path in members
+        if any(other != path and inner[other] == inner[path] for other in members)
+    }
 
 
 def within(module: str, path: str) -> bool:

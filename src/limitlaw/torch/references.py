@@ -1,6 +1,4 @@
-"""Findings that need no measurement: weights compared with those of the same role in other blocks
-and with what the user expects, scores with 1/√d.
-"""
+"""Weights compared with those of the same role in other blocks, and with what the user expects."""
 
 import dataclasses
 import fnmatch
@@ -8,60 +6,21 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import torch
 
 from limitlaw.arguments import shown
-from limitlaw.float64 import in_float64
-from limitlaw.torch.converted import Attention
-from limitlaw.torch.converting import Conversion, Module, conversion
 from limitlaw.torch.exporting import Exported, name_of
+from limitlaw.torch.finding import AuditFinding
+from limitlaw.torch.reading.roles import NUMBER
+from limitlaw.torch.recipes.comparing import set_all
 from limitlaw.torch.scales import Parameters
 
 Expected = Mapping[str, float | str]
-FEWEST_COORDINATES = 4  # heads of fewer coordinates cannot show a missing 1/√d
 CHANCE = 5.0  # standard errors
 TOLERATED = 0.01  # relative differences of a scale that do not matter
-_INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 _OF_FAN_IN = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*fan_in\s*")
-
-
-@in_float64
-def check(
-    module: Module, *inputs: Any, expected: Expected | None = None, **kwargs: Any
-) -> tuple[str, ...]:
-    """Findings of what is wrong with how a module starts, in words, without drawing anything: the
-    quick part of `audit`.
-
-    They are blocks that are copies of others; layers whose weights are not as large as those of
-    the same role in other blocks; scores without 1/√d; and deviations from `expected`:
-    `{"blocks.*.mlp.*": 0.02}` for a standard deviation, "2/fan_in" for a variance.
-    """
-    return referred(conversion(module, inputs, kwargs), expected)
-
-
-def referred(done: Conversion, expected: Expected | None) -> tuple[str, ...]:
-    """The findings of `check` for a module that was converted."""
-    arrays = {name: array.numpy() for name, array in done.exported.arrays.items()}
-    scales = misfits(arrays, done.parameters, done.exported.kinds)
-    found = [*copies(done.parameters), *scales, *_unscaled(done.program.attentions)]
-    return tuple(dict.fromkeys([*found, *unexpected(done.exported, expected or {})]))
-
-
-def _unscaled(attentions: tuple[Attention, ...]) -> Iterator[str]:
-    """Findings of scores that grow with the head dimension; query matrices smaller by √d make up
-    for it (T5).
-    """
-    for a in attentions:
-        if a.dim >= FEWEST_COORDINATES and a.excess > a.dim**0.25:
-            yield (
-                f"{a.label.module or 'the module itself'}: q·k is multiplied by "
-                f"{abs(a.scale):.3g}, expected 1/√d = {a.dim**-0.5:.3g} with d = {a.dim}: the "
-                f"scores have {a.excess**2:.2g} times the variance, which grows with d and makes "
-                "attention one-hot"
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,14 +48,16 @@ def size_of(name: str, array: np.ndarray) -> EntrySize:
 
 
 def role(name: str) -> str:
-    """The name without the number of its block."""
-    return _INDEX.sub("*", name, count=1)
+    """The name without the numbers of blocks."""
+    return NUMBER.sub("*", name)
 
 
-def block(name: str) -> str:
-    """The name up to the number of its block."""
-    match = _INDEX.search(name)
-    return name[: match.end()] if match else ""
+def block(name: str, other: str) -> str:
+    """The name up to the first number that is not that of a sibling."""
+    for one, two in zip(NUMBER.finditer(name), NUMBER.finditer(other), strict=True):
+        if one[0] != two[0]:
+            return name[: one.end()]
+    return ""
 
 
 def module_of(name: str) -> str:
@@ -108,22 +69,30 @@ def module_of(name: str) -> str:
 # --- copies --------------------------------------------------------------------------------------
 
 
-def copies(parameters: Parameters) -> Iterator[str]:
-    """Findings of blocks that start with the numbers of an earlier one."""
+def copies(parameters: Parameters) -> Iterator[AuditFinding]:
+    """Findings of blocks that start with the numbers of an earlier one, at any depth of names."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, parameter in parameters.random.items():
-        if (
-            parameter.key != name
-            and role(parameter.key) == role(name)
-            and block(name) != block(parameter.key)
-        ):
-            found.setdefault((block(name), block(parameter.key)), []).append(name)
+        if parameter.key != name and role(parameter.key) == role(name):
+            here, there = block(name, parameter.key), block(parameter.key, name)
+            found.setdefault((here, there), []).append(name)
+    alike: dict[tuple[str, str], list[str]] = {}
     for (here, there), names in found.items():
-        own = [name for name in parameters.random if block(name) == here]
+        own = [name for name in parameters.random if name.startswith(f"{here}.")]
         what = "all its weights" if len(names) == len(own) else ", ".join(map(module_of, names))
-        yield (
-            f"{here}: {what} equal those of {there}, expected independent draws: what identical "
-            "layers add is correlated, so that the variance grows as the square of their number"
+        whole = what if len(names) == len(own) else role(what)
+        alike.setdefault((there, whole), []).append(what if whole != what else here)
+    for (there, what), places in alike.items():
+        several = what == "all its weights"
+        yield AuditFinding(
+            ", ".join(places) if several else places[0],
+            f"{what} equal those of {there}, expected independent draws"
+            if several
+            else f"they equal those of {there}, expected independent draws",
+            "what identical layers add is correlated, so that the variance grows as the square "
+            "of their number",
+            "nn.ModuleList(make_layer() for _ in range(n))  # nn.TransformerEncoder copies one",
+            "fault",
         )
 
 
@@ -134,21 +103,27 @@ def misfits(
     arrays: Mapping[str, np.ndarray],
     parameters: Parameters,
     kinds: Mapping[str, str] | None = None,
-) -> Iterator[str]:
+    roles: Mapping[str, str] | None = None,
+) -> Iterator[AuditFinding]:
     """Findings of parameters whose scale is not that of the same role in other blocks of the same
     classes.
     """
-    families: dict[tuple[str, str, tuple[int, ...]], list[str]] = {}
+    families: dict[tuple[str, str, str, tuple[int, ...]], list[str]] = {}
     for name, array in arrays.items():
-        if array.size and block(name):
-            kind = (kinds or {}).get(name, "")
-            families.setdefault((role(name), kind, array.shape), []).append(name)
+        if array.size and role(name) != name:
+            key = (role(name), (kinds or {}).get(name, ""), (roles or {}).get(name, ""))
+            families.setdefault((*key, array.shape), []).append(name)
     for names in families.values():
         if any(name in parameters.random for name in names):
-            yield from _outliers([size_of(name, arrays[name]) for name in names])
+            sizes = [size_of(name, arrays[name]) for name in names]
+            meant = [  # 1/√(2(l+1)) for block l
+                dataclasses.replace(s, square=s.square * (l + 1)) for l, s in enumerate(sizes)
+            ]
+            if len(names) < 3 or list(_apart(meant)):
+                yield from _outliers(sizes)
 
 
-def _outliers(sizes: list[EntrySize]) -> Iterator[str]:
+def _outliers(sizes: list[EntrySize]) -> Iterator[AuditFinding]:
     """Findings of sizes beyond chance from the median, or of the larger of two; a steady trend is
     taken to be intended.
     """
@@ -159,6 +134,11 @@ def _outliers(sizes: list[EntrySize]) -> Iterator[str]:
         if _differ(large, small):
             yield _said(large, small.square, f"that of its sibling {module_of(small.name)}")
         return
+    yield from _apart(sizes)
+
+
+def _apart(sizes: list[EntrySize]) -> Iterator[AuditFinding]:
+    """Findings of sizes beyond chance from the median."""
     middle = float(np.median([s.square for s in sizes]))
     error = 1.25 * float(np.median([s.error for s in sizes])) / math.sqrt(len(sizes))
     for size in sizes:
@@ -181,7 +161,7 @@ def _steady(sizes: list[EntrySize]) -> bool:
     return len(sizes) > 2 and len(up) == 1 and all(_differ(*step) for step in steps)
 
 
-def _said(size: EntrySize, reference: float, whose: str) -> str:
+def _said(size: EntrySize, reference: float, whose: str) -> AuditFinding:
     weights = "weights" if module_of(size.name) != size.name else "entries"
     ratio = math.sqrt(size.square / reference) if reference else math.inf
     siblings = (
@@ -189,17 +169,20 @@ def _said(size: EntrySize, reference: float, whose: str) -> str:
         if whose.startswith("the median")
         else whose.replace("that", "those", 1)
     )
-    return (
-        f"{module_of(size.name)}: its {weights} are {ratio:.2g} times as large as {siblings}, "
-        f"standard deviation {math.sqrt(size.square):.3g}, expected {math.sqrt(reference):.3g} "
-        f"({whose}): this layer alone was initialised at another scale"
+    std = math.sqrt(reference)
+    return AuditFinding(
+        module_of(size.name),
+        f"its {weights} are {ratio:.2g} times as large as {siblings}, "
+        f"standard deviation {math.sqrt(size.square):.3g}, expected {std:.3g} ({whose})",
+        "this layer alone was initialised at another scale",
+        set_all([size.name], f"torch.nn.init.normal_(p, std={std:.3g})"),
     )
 
 
 # --- what the user expects -----------------------------------------------------------------------
 
 
-def unexpected(exported: Exported, expected: Expected) -> Iterator[str]:
+def unexpected(exported: Exported, expected: Expected) -> Iterator[AuditFinding]:
     """Findings of parameters of another scale than the user says, by patterns of fnmatch."""
     for pattern, wanted in expected.items():
         names = [
@@ -220,21 +203,21 @@ def _meant(name: str, pattern: str, rank: int) -> bool:
     return own and any(fnmatch.fnmatchcase(x, pattern) for x in (name, module_of(name)))
 
 
-def _compared(name: str, exported: Exported, pattern: str, wanted: float | str) -> Iterator[str]:
+def _compared(
+    name: str, exported: Exported, pattern: str, wanted: float | str
+) -> Iterator[AuditFinding]:
     fan = fan_in(exported, name)
     variance = _variance(pattern, wanted, fan)
     size = size_of(name, exported.arrays[name].numpy())
     if _differ(size, EntrySize("", variance, 0.0)):
-        yield (
-            f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, variance "
-            f"× fan-in {size.square * fan:.3g}, expected {math.sqrt(variance):.3g} and "
-            f"{variance * fan:.3g} ({pattern!r}: {wanted}): what it gives is "
-            f"{math.sqrt(size.square / variance):.2g} times as large"
-            if variance
-            else (
-                f"{module_of(name)}: its standard deviation is {math.sqrt(size.square):.3g}, "
-                f"expected 0 ({pattern!r})"
-            )
+        own, std = math.sqrt(size.square), math.sqrt(variance)
+        yield AuditFinding(
+            module_of(name),
+            f"its standard deviation is {own:.3g}, variance × fan-in {size.square * fan:.3g}, "
+            f"expected {std:.3g} and {variance * fan:.3g} ({pattern!r}: {wanted})",
+            f"what it gives is {own / std:.2g} times as large" if std else "it is not 0",
+            set_all([name], f"torch.nn.init.normal_(p, std={std:.3g})"),
+            "fault",
         )
 
 

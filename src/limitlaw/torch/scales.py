@@ -34,6 +34,7 @@ class DrawnAs:
 
     law: str
     variance: float | None
+    cut: float = 0.0  # a truncated normal law is cut at so many standard deviations
 
 
 class Parameters:
@@ -45,9 +46,18 @@ class Parameters:
         self, arrays: Mapping[str, np.ndarray], drawn: Mapping[str, DrawnAs] | None = None
     ):
         self.notes: list[str] = []
+        self.drawn = dict(drawn or {})
         self.constants = {
             name for name, a in arrays.items() if a.size == 0 or (a == a.flat[0]).all()
         }
+        given = {name for name, d in (drawn or {}).items() if d.law == "given"}
+        self.constants |= given
+        if given:
+            some = ", ".join(sorted(given)[:3]) + (", …" if len(given) > 3 else "")
+            self.notes.append(
+                f"{some} ({len(given)} in all) are the same at every call of the factory: given, "
+                "not random"
+            )
         self.random: dict[str, Parameter] = {}
         self._uniform: list[str] = []
         for names in _same({name: a for name, a in arrays.items() if name not in self.constants}):
@@ -160,7 +170,12 @@ def _after(name: str, args: Sequence[object], before: DrawnAs | None, whole: boo
     if name == "uniform_":
         low, high = (*numbers, *(0.0, 1.0)[len(numbers) :])
         return DrawnAs("uniform", (high - low) ** 2 / 12 if low == -high else None)
-    if name in ("mul_", "div_") and numbers and before is not None and before.variance is not None:
+    if (
+        name in ("mul_", "div_")
+        and any(numbers)
+        and before is not None
+        and before.variance is not None
+    ):
         factor = numbers[0] ** (2 if name == "mul_" else -2)
         return DrawnAs(before.law, before.variance * factor)
     if name in ("zero_", "fill_") and before is not None and not whole:
@@ -176,16 +191,60 @@ def made(module: object) -> tuple[torch.nn.Module, dict[str, DrawnAs] | None]:
         raise TypeError(
             f"module must be a torch.nn.Module or a function that makes one, got {shown(module)}"
         )
-    with _without_orthogonal(), _Watch() as watch:
+    with _without_orthogonal(), _Truncations() as cuts, _Watch() as watch:
         result = module()
     if not isinstance(result, torch.nn.Module):
         raise TypeError(f"the factory must return a torch.nn.Module, got {shown(result)}")
     found = {}
     for name, parameter in result.named_parameters():
-        drawn = watch.drawn.get(parameter.untyped_storage().data_ptr())
+        place = parameter.untyped_storage().data_ptr()
+        drawn = watch.drawn.get(place)
         if drawn is not None:
+            std, cut = cuts.found.get(place, (0.0, 0.0))
+            if drawn.variance is None or math.isclose(drawn.variance, std**2):
+                drawn = dataclasses.replace(drawn, cut=cut)  # not drawn again since
             found[name] = drawn
-    return result, found
+    return result, found | dict.fromkeys(_given(module, result), DrawnAs("given", None))
+
+
+def _given(factory: Callable[[], torch.nn.Module], first: torch.nn.Module) -> list[str]:
+    """The parameters that are the same in another call of a factory, constants aside; none where
+    all are, as in a factory that seeds PyTorch itself.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch.initial_seed() ^ 0x5DEECE66D)
+        again = dict(factory().named_parameters())
+    own = {name: p for name, p in first.named_parameters() if name in again and p.numel()}
+    same = {n for n, p in own.items() if torch.equal(p, again[n])}
+    varied = {n for n in same if bool((own[n] != own[n].flatten()[0]).any())}
+    return [] if len(same) == len(own) else sorted(varied)
+
+
+class _Truncations:
+    """A context that notes where truncated normal numbers are cut, in standard deviations."""
+
+    def __enter__(self) -> "_Truncations":
+        self.found: dict[int, tuple[float, float]] = {}  # by storage: std, and where it is cut
+        self._before: Callable[..., Any] = torch.nn.init.trunc_normal_
+        torch.nn.init.trunc_normal_ = self._noted  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        torch.nn.init.trunc_normal_ = self._before  # type: ignore[assignment]
+
+    def _noted(
+        self,
+        tensor: torch.Tensor,
+        mean: float = 0.0,
+        std: float = 1.0,
+        a: float = -2.0,
+        b: float = 2.0,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        if std > 0:
+            cut = min(mean - a, b - mean) / std
+            self.found[tensor.untyped_storage().data_ptr()] = (std, cut)
+        return self._before(tensor, mean, std, a, b, **kwargs)
 
 
 class _without_orthogonal:

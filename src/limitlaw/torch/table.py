@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import html
 import io
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -16,8 +17,11 @@ from limitlaw.digits import counted, plus_minus
 from limitlaw.files import write
 from limitlaw.notebook import aligned, frame
 from limitlaw.torch.converted import Converted
+from limitlaw.torch.finding import AuditFinding, said
 from limitlaw.torch.health import ailments
 from limitlaw.torch.measuring import ENTROPY, SQUARES
+from limitlaw.torch.reading.anatomy import ModuleReading
+from limitlaw.torch.recipes.comparing import nearest
 
 # --- what every table can do ---------------------------------------------------------------------
 
@@ -37,7 +41,7 @@ class AuditTable(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def findings(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong, in words."""
 
     @property
@@ -49,13 +53,18 @@ class AuditTable(abc.ABC):
     def records(self) -> list[dict[str, Any]]:
         """Every line as a dictionary, numbers with all their digits."""
 
+    @property
+    @abc.abstractmethod
+    def box(self) -> str:
+        """What was read: the module in a reader's terms."""
+
     @abc.abstractmethod
     def plot(self, title: str = "") -> Any:
         """A matplotlib figure of the table."""
 
     def __str__(self) -> str:
         table = aligned([self.head, *(cells for cells, _ in self.lines)], str.ljust)
-        return "\n".join([table, *(f"! {finding}" for finding in self.findings)])
+        return "\n".join([*([f"{self.box}\n"] if self.box else []), table, *said(self.findings)])
 
     def _repr_html_(self) -> str:
         return f"{self.html_table()}{_list(self.findings)}"
@@ -73,6 +82,19 @@ class AuditTable(abc.ABC):
     def to_pandas(self) -> Any:
         """A data frame with one line for each of `records` (needs pandas)."""
         return frame(self.records())
+
+    def to_json(self) -> str:
+        """Findings with their parts, what was read, and every line, as JSON."""
+        return json.dumps(
+            {
+                "findings": [finding.record for finding in self.findings],
+                "read": self.box,
+                "rows": [{k: _finite(v) for k, v in line.items()} for line in self.records()],
+                "notes": list(self.notes),
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
 
     def to_html(self, path: str | os.PathLike[str], title: str = "limitlaw audit") -> None:
         """Write one page with findings, picture and table, which reads nothing else."""
@@ -110,6 +132,7 @@ def page(table: AuditTable, title: str) -> str:
         f"<title>{html.escape(title)}</title>"
         f"<style>{STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
         f"<p>{summary}</p>{_list(table.findings)}"
+        f'<div class="wide"><pre>{html.escape(table.box)}</pre></div>'
         f'<img alt="prediction and measurement by layer" src="data:image/png;base64,{image}">'
         f'<div class="wide">{table.html_table()}</div>{notes}'
         "</body></html>\n"
@@ -117,7 +140,17 @@ def page(table: AuditTable, title: str) -> str:
 
 
 def _list(items: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{html.escape(item)}</li>' for item in items)}</ul>"
+    return f"<ul>{''.join(f'<li>{_item(item)}</li>' for item in items)}</ul>"
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _item(item: str) -> str:
+    change = item.change if isinstance(item, AuditFinding) else ""
+    code = f"<br>change: <code>{html.escape(change)}</code>" if change else ""
+    return html.escape(item) + code
 
 
 # --- of one module -------------------------------------------------------------------------------
@@ -221,18 +254,19 @@ class Audit(AuditTable):
 
     `width`: how many coordinates most layers have. `seeds`: the re-initialisations that were
     measured; 0 where the module itself was, one step ahead: every layer given what the layers
-    before it have computed. `references` are findings about the weights alone: compared with
-    siblings and with `expected`, copies, scores.
+    before it have computed. `references` are the findings of `check`. `reading` is what the
+    module was read as.
     """
 
     rows: tuple[AuditRow, ...]
     program: Converted
     width: int
     seeds: int
-    references: tuple[str, ...] = ()
+    references: tuple[AuditFinding, ...] = ()
+    reading: ModuleReading | None = None
 
     @property
-    def findings(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong with the weights, what is unhealthy, and where measurement and prediction
         differ by more than 5 standard errors, in words.
 
@@ -243,11 +277,14 @@ class Audit(AuditTable):
         return (*self.references, *ailments(self.rows), *self.differing)
 
     @property
-    def differing(self) -> tuple[str, ...]:
+    def differing(self) -> tuple[AuditFinding, ...]:
         """The rows in which measurement and prediction differ beyond chance, in words."""
         return tuple(
-            f"{row.layer}: {row.statistic} is {row.cells[2]}, predicted "
-            f"{row.cells[3]}{self._meaning}"
+            AuditFinding(
+                row.layer,
+                f"{row.statistic} is {row.cells[2]}, predicted {row.cells[3]}, z = {row.z:+.1f}",
+                self._meaning,
+            )
             for row in self.rows
             if row.differs
         )
@@ -256,13 +293,18 @@ class Audit(AuditTable):
     def _meaning(self) -> str:
         if self.seeds:
             return (
-                ": the module does not compute what its program says, or its parameters are not "
-                "as independent as assumed"
+                "the module does not compute what its program says, or its parameters are not as "
+                "independent as assumed"
             )
         return (
-            " given what it reads: its weights are not independent numbers of their scale, or not "
+            "given what it reads, its weights are not independent numbers of their scale, or not "
             "independent of its input, as those of trained, tied and copied layers are not"
         )
+
+    @property
+    def box(self) -> str:
+        """What was read, and the closest named recipe."""
+        return "" if self.reading is None else f"{self.reading}\n{nearest(self.reading)}"
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -31,6 +31,12 @@ class AuditOptions:
         None, "N", "Width of the input; a vocabulary or the first Linear tells it."
     )
     limit: bool = flag("Also as n → ∞, which takes longer.")
+    recipe: str | None = option(
+        None, "NAME", "What was meant: gpt2, llama, torchtitan, …, CONFIG.json, or FILE.py:NAME."
+    )
+    level: str = option("warning", "LEVEL", "End with code 1 at a fault, or at a warning, too.")
+    quick: bool = flag("Only read the module: no seeds, no law; it need not convert.")
+    json: bool = flag("Findings and table as JSON.")
     html: Path | None = option(None, "FILE", "Write a page with findings and picture.")
     width: list[int] | None = option(
         None, "N", "Call FUNCTION(N); twice or more, for growth with the width."
@@ -45,26 +51,40 @@ def audit(asked: AuditOptions) -> None:
 
     Runs FILE.py and calls FUNCTION, once for each seed: the code in it runs as you, so audit files
     that you trust. A model with a vocabulary is given S different tokens, others one sequence of S
-    normal vectors. Nothing is downloaded.
+    normal vectors. Nothing is downloaded. Ends with code 1 where something was found.
 
     \b
     Examples:
       limitlaw audit mymodule.py:make_model --tokens 16 --seeds 32 --html out.html
       limitlaw audit mymodule.py:make_encoder --input-dim 64
       limitlaw audit mymodule.py:make_width --width 64 --width 128 --width 256
-      limitlaw audit --hf gpt2-config.json
+      limitlaw audit --hf gpt2-config.json --recipe gpt2-config.json
+      limitlaw audit mymodule.py:make_model --quick --recipe gpt2 --json
     """
     _check(asked)
     lt = _limitlaw_torch()
     factory, inputs, kwargs = _configured(asked) if asked.model is None else _named(asked)
-    settings = {"seeds": asked.seeds, "samples": asked.samples, "limit": asked.limit}
-    table = lt.audit(factory, *inputs, widths=asked.width or None, **settings, **kwargs)
-    typer.echo(str(table))
-    if not table.findings:
+    recipe = _recipe(asked)
+    if asked.quick:
+        table = lt.quick_audit(factory, *inputs, recipe=recipe, **kwargs)
+    else:
+        settings = {"seeds": asked.seeds, "samples": asked.samples, "limit": asked.limit}
+        meant = {"recipe": recipe, "widths": asked.width or None}
+        table = lt.audit(factory, *inputs, **settings, **meant, **kwargs)
+    typer.echo(table.to_json() if asked.json else str(table))
+    if not table.findings and not asked.json:
         typer.echo("nothing was found that is not as it should be")
     if asked.html is not None:
         table.to_html(asked.html, f"limitlaw audit {asked.model or asked.hf}")
         typer.echo(f"wrote {asked.html}", err=True)
+    if any(finding.level in ("fault", asked.level) for finding in table.findings):
+        raise typer.Exit(1)
+
+
+def _recipe(asked: AuditOptions) -> object:
+    """A name, a configuration, or what a file of the user's calls by a name."""
+    file, _, name = (asked.recipe or "").rpartition(":")
+    return _function(Path(file), name) if file.endswith(".py") else asked.recipe
 
 
 def _check(asked: AuditOptions) -> None:
@@ -76,6 +96,10 @@ def _check(asked: AuditOptions) -> None:
             raise ValueError(f"--{option} must be a positive integer, got {number}")
     if (asked.model is None) == (asked.hf is None):
         raise ValueError(f"give one of {MODEL} and --hf CONFIG.json")
+    if asked.level not in ("fault", "warning"):
+        raise ValueError(f"--level must be fault or warning, got {asked.level}")
+    if asked.quick and (asked.html is not None or asked.width):
+        raise ValueError("--quick has neither a page nor a growth: leave --html and --width out")
     widths = asked.width or ()
     if widths and (asked.model is None or min(widths) < 1 or len(set(widths)) < 2):
         raise ValueError(
@@ -130,6 +154,8 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
     finally:
         sys.path.pop(0)
     functions = {n: x for n, x in vars(module).items() if callable(x) and not n.startswith("_")}
+    if name not in functions and name in vars(module):
+        return vars(module)[name]
     if name not in functions:
         known = ", ".join(functions) or "none"
         raise ValueError(f"{file} has no function {name}; there are {known}")
