@@ -101,7 +101,8 @@ class Layouts:
         """
         sizes, _ = refined(node.shape, [self.cuts_of(node)], node.label)
         vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
-        return self.laid(node, sizes, len(sizes) - 1 if vectors else None)
+        last = self._data.get(node, len(sizes) - 1)
+        return self.laid(node, sizes, last if vectors else None)
 
     # --- meeting ---------------------------------------------------------------------------------
 
@@ -126,6 +127,8 @@ class Layouts:
             moving = [f for f in moves if f.any()]
             inner = [len(f) for f in moving if np.array_equal(f, np.arange(len(f)))]
             if len(moving) < 2 or not inner or layout.sizes[digit] % inner[0]:
+                continue
+            if sum(bool((f % inner[0]).any()) for f in moving) > 1:  # windows that overlap
                 continue
             axis, inside = axis_of(layout, node.shape, digit)
             if inner[0] * inside not in self._cuts[node][axis]:
@@ -154,6 +157,7 @@ class Layouts:
         if not found:
             return None, False
         if len(found) > 1:
+            self._agree(tensors, axes, shape)
             raise ConversionError(
                 f"{node.label}: vectors meet along different axes: no rule makes their product"
             )
@@ -173,6 +177,28 @@ class Layouts:
             if narrow and not self.of[v].narrow:
                 self.make_narrow(v)
         return axis, narrow
+
+    def _agree(
+        self, tensors: Sequence[Tensor], axes: Sequence[int | None], shape: Sequence[int]
+    ) -> None:
+        """Let parameters, whose entries are alike, be vectors along the axis of the others."""
+        pairs = [(t, a) for t, a in zip(tensors, axes, strict=True) if a is not None]
+        free = [(t, a) for t, a in pairs if isinstance(t.node, nodes.Random | nodes.Fixed)]
+        bound = [a for t, a in pairs if not isinstance(t.node, nodes.Random | nodes.Fixed)]
+        axis = (bound or [free[0][1]])[0]
+        for tensor, own in free:
+            if own != axis:
+                self.turn(tensor, shape, axis)
+
+    def turn(self, tensor: Tensor, shape: Sequence[int], axis: int) -> None:
+        """Let a parameter be vectors along this axis; numbers, where no digit of it runs there,
+        or where it already is what another reader wants.
+        """
+        found = places(tensor, self.of[tensor.node].sizes, shape)
+        moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
+        if len(moving) == 1 and tensor.node not in self._data:
+            self.as_data(tensor.node, moving[0])
+        self.cut(tensor.node, 1, False)
 
     def _moves(self, tensor: Tensor, shape: Sequence[int], axis: int) -> bool:
         return any(
