@@ -299,24 +299,14 @@ VIT_PYTORCH: dict[str, tuple[str, dict[str, Any]]] = {
     "vit_with_patch_merger.ViT": ("", {"patch_merge_layer": 1, "patch_merge_num_tokens": 3}),
     "learnable_memory_vit.ViT": ("", {}),
     "vit_1d.ViT": ("sequence", {}),
-    "simple_flash_attn_vit.SimpleViT": ("", {"use_flash": False}),
     "simple_uvit.SimpleUViT": ("", {"num_register_tokens": 2}),
-    "crossformer.CrossFormer": ("", {}),
-    "t2t.T2TViT": ("", {"t2t_layers": ((3, 2), (3, 2))}),
+        "t2t.T2TViT": ("", {"t2t_layers": ((3, 2), (3, 2))}),
     "pit.PiT": ("", {"depth": (1, 1)}),
-    "levit.LeViT": ("", {"stages": 2}),
+    "levit.LeViT": ("", {"stages": 2, "mlp_mult": 2}),
     "cvt.CvT": ("large", {}),
-    "twins_svt.TwinsSVT": ("large", {}),
     "xcit.XCiT": ("", {"cls_depth": 1, "local_patch_kernel_size": 3}),
-    "local_vit.LocalViT": ("", {}),
     "rvt.RvT": ("", {}),
-    "cct.CCT": ("", {}),
-    "max_vit.MaxViT": ("", {}),
-    "mobile_vit.MobileViT": ("", {}),
     "nest.NesT": ("", {"num_hierarchies": 2, "block_repeats": (1, 1)}),
-    "sep_vit.SepViT": ("", {}),
-    "scalable_vit.ScalableViT": ("", {}),
-    "efficient.ViT": ("", {}),
     "vit_with_keel_post_ln.ViT": ("", {}),
     "vit_5.ViT": ("", {}),
     "jumbo_vit.JumboViT": ("", {"num_jumbo_cls": 1, "jumbo_cls_k": 2, "jumbo_ff_mult": 1}),
@@ -452,6 +442,28 @@ TORCHTUNE = {
 }
 
 
+def by_hand() -> Iterator[tuple[str, Callable[[], Case]]]:
+    """Families of timm and torchvision, from tests/torch/vision.py."""
+    vision: Any = importlib.import_module("vision")
+    x = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0))
+    square = image(1, 3, 8, 8)
+    made: dict[str, tuple[Callable[[], nn.Module], torch.Tensor]] = {
+        "ConvNeXt": (vision.ConvNeXt, square),
+        "Swin windows": (vision.Windows, image(1, 3, 6, 6)),
+        "Mixer": (vision.Mixer, square),
+        "talking heads": (vision.TalkingHeads, x),
+        "Whisper stem": (vision.WhisperStem, image(1, 4, 8)),
+        "ResNet": (vision.Residual, square),
+        "ResNeXt": (lambda: vision.Residual(groups=2), square),
+        "separable": (vision.Depthwise, image(1, 3, 6, 4)),
+        "interleaved rotary": (vision.Interleaved, x),
+        "complex rotary": (lambda: vision.Interleaved(complex_=True), x),
+        "tied loss": (vision.Loss, TOKENS),
+    }
+    for name, (make, given) in made.items():
+        yield f"hand: {name}", lambda make=make, given=given: (make(), (given,), {})
+
+
 def package_cases() -> Iterator[tuple[str, Callable[[], Case]]]:
     """The packages that can be imported."""
     sys.meta_path.append(_Absent())
@@ -493,6 +505,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Case]]]:
     """All models with their names."""
     yield from transformers_cases()
     yield from package_cases()
+    yield from by_hand()
 
 
 def main(wanted: list[str]) -> None:

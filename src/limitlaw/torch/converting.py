@@ -16,7 +16,7 @@ from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import ConversionError, Label
 from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.layers import layers_of, loops, rolled
-from limitlaw.torch.layouts import Layouts
+from limitlaw.torch.layouts import Again, Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
 from limitlaw.torch.rewriting import Rewrite
 from limitlaw.torch.scales import Parameters, made
@@ -155,6 +155,8 @@ def written(
     while True:
         try:
             return _written(trace, notes, found, family)
+        except Again as cut:
+            found.layouts.resume(cut)
         except Rewrite as again:
             tensors = [*_read_by(found.order), *asked, *(t for _, t, _ in found.known)]
             again.apply(tensors)

@@ -58,6 +58,7 @@ FUNCTIONS: dict[str, Entrywise] = {
     "log1p": jnp.log1p,
     "log2": jnp.log2,
     "exp2": jnp.exp2,
+    "selu": jax.nn.selu,
     "atan": jnp.arctan,
     "acos": jnp.arccos,
     "asin": jnp.arcsin,

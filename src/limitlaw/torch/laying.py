@@ -127,9 +127,7 @@ def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
         for tensor in (node.b, node.a):  # a matrix over tokens is its entries
             if isinstance(tensor.node, nodes.Random | nodes.Fixed):
                 layouts.cut(tensor.node, 1, False)
-        raise ConversionError(
-            f"{node.label}: a product of vectors with vectors over an axis of tokens has no rule"
-        )
+        layouts.one_by_one(node, node.a)
     if all(inside):
         _one_dimension(layouts, (node.a, node.b))
     layouts.meeting[node] = ((shape_a, roles[0], at_a), (shape_b, roles[1], at_b))
@@ -169,7 +167,9 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
             shifted = part.shape[node.axis] == 1 and inner >= sum(a < node.axis for a in axes)
             found_at.add(inner + shifted)
     if len(found_at) > 1 or any(axes[at] == node.axis for at in found_at):
-        _one_by_one(layouts, node)
+        for part in node.parts:
+            if layouts.of[part.node].coordinate is not None:
+                layouts.one_by_one(node, part)
     coordinate = next(iter(found_at), None)
     _numbers_stay_still(layouts, node, coordinate, axes)
     narrow = any(layouts.of[t.node].narrow for t in node.parts)
@@ -179,23 +179,6 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
         )
     layouts.meeting[node] = (axes.index(node.axis), whole)
     return layouts.laid(node, whole, coordinate, narrow)
-
-
-MOST_NUMBERS = 1024  # coordinates of a vector that are read one by one
-
-
-def _one_by_one(layouts: Layouts, node: nodes.Concatenation) -> None:
-    """Let the parts of a concatenation along coordinates be numbers."""
-    for part in node.parts:
-        layout = layouts.of[part.node]
-        if layout.coordinate is None:
-            continue
-        if layout.dimension > MOST_NUMBERS:
-            raise ConversionError(
-                f"{node.label}: a concatenation along {layout.dimension} coordinates, which "
-                f"something but a linear layer reads, has no rule beyond {MOST_NUMBERS}"
-            )
-        layouts.cut(part.node, 1, False)
 
 
 def _numbers_stay_still(

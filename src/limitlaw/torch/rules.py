@@ -444,7 +444,7 @@ ATEN_RULES: dict[str, AtenRule] = {
     "prelu": _prelu,
     "_prelu_kernel": _prelu,
     "glu": _glu,
-    "copy": _copied,
+    **dict.fromkeys(("copy", "fill"), _copied),
     "slice_scatter": _written,
     "select_scatter": _written_at,
     **dict.fromkeys(
@@ -479,6 +479,9 @@ ATEN_RULES: dict[str, AtenRule] = {
     "leaky_relu": _entrywise("leaky_relu", lambda v, a=0.01: jnp.where(v >= 0, v, a * v)),
     "relu6": lambda x: _clamp(x, 0, 6),
     "elu": _elu,
+    "lerp": lambda a, b, weight: make.combine(
+        (1.0, a), (1.0, make.multiply(make.combine((1.0, b), (-1.0, a)), weight))
+    ),
     "linear": linear,
     "gru_cell": gru_cell,
     "einsum": einsum,
