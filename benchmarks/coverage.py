@@ -85,7 +85,9 @@ def hf(kind: str, inputs: Any = None, **settings: Any) -> Callable[[], Case]:
         chosen = {k: v for k, v in chosen.items() if v is not None}
         config = cls.config_class(**chosen)
         module = cls(config)
-        given = {"input_ids": TOKENS} if inputs is None else inputs() if callable(inputs) else inputs
+        given = (
+            {"input_ids": TOKENS} if inputs is None else inputs() if callable(inputs) else inputs
+        )
         return module, (), given
 
     return make
@@ -99,21 +101,22 @@ TEXT = """
 GPT2Model GPT2LMHeadModel OpenAIGPTModel GPTNeoModel GPTNeoXModel GPTJModel GPTBigCodeModel
 CodeGenModel OPTModel BloomModel FalconModel MptModel XGLMModel BioGptModel LlamaModel
 LlamaForCausalLM MistralModel MinistralModel Qwen2Model Qwen3Model Phi3Model PhiModel GemmaModel
-Gemma2Model Gemma3TextModel Gemma3nTextModel OlmoModel Olmo2Model Olmo3Model CohereModel Cohere2Model
-StableLmModel Starcoder2Model GraniteModel GlmModel Glm4Model SmolLM3Model NemotronModel
-PersimmonModel HeliumModel Exaone4Model ArceeModel ApertusModel SeedOssModel Ernie4_5Model
-DiffLlamaModel BitNetModel HunYuanDenseV1Model VaultGemmaModel CpmAntModel CTRLModel ModernBertModel
-ModernBertDecoderModel BertModel BertForMaskedLM BertForSequenceClassification RobertaModel
-RobertaPreLayerNormModel XLMRobertaModel XLMRobertaXLModel XmodModel CamembertModel DistilBertModel AlbertModel
-ElectraModel MPNetModel DebertaModel DebertaV2Model ConvBertModel SqueezeBertModel MobileBertModel
-FNetModel NystromformerModel RoFormerModel LongformerModel BigBirdModel YosoModel CanineModel FunnelModel
+Gemma2Model Gemma3TextModel Gemma3nTextModel OlmoModel Olmo2Model Olmo3Model CohereModel
+Cohere2Model StableLmModel Starcoder2Model GraniteModel GlmModel Glm4Model SmolLM3Model
+NemotronModel PersimmonModel HeliumModel Exaone4Model ArceeModel ApertusModel SeedOssModel
+Ernie4_5Model DiffLlamaModel BitNetModel HunYuanDenseV1Model VaultGemmaModel CpmAntModel
+CTRLModel ModernBertModel ModernBertDecoderModel BertModel BertForMaskedLM
+BertForSequenceClassification RobertaModel RobertaPreLayerNormModel XLMRobertaModel
+XLMRobertaXLModel XmodModel CamembertModel DistilBertModel AlbertModel ElectraModel MPNetModel
+DebertaModel DebertaV2Model ConvBertModel SqueezeBertModel MobileBertModel FNetModel
+NystromformerModel RoFormerModel LongformerModel BigBirdModel YosoModel CanineModel FunnelModel
 XLNetModel XLMModel FlaubertModel MegatronBertModel ErnieModel EsmModel LukeModel IBertModel
-RemBertModel SplinterModel CLIPTextModel SiglipTextModel BertGenerationEncoder NomicBertModel EuroBertModel
-JetMoeModel MixtralModel GptOssModel DeepseekV3Model DeepseekV2Model MambaModel RwkvModel RecurrentGemmaModel
-MiniMaxModel JinaEmbeddingsV3Model DogeModel Llama4TextModel ZambaModel Data2VecTextModel
-Qwen2MoeModel T5EncoderModel MT5EncoderModel UMT5EncoderModel HeliumForCausalLM YoutuModel NanoChatModel
-Lfm2Model AfmoeModel CwmModel
-""".split()
+RemBertModel SplinterModel CLIPTextModel SiglipTextModel BertGenerationEncoder NomicBertModel
+EuroBertModel JetMoeModel MixtralModel GptOssModel DeepseekV3Model DeepseekV2Model MambaModel
+RwkvModel RecurrentGemmaModel MiniMaxModel JinaEmbeddingsV3Model DogeModel Llama4TextModel
+ZambaModel Data2VecTextModel Qwen2MoeModel T5EncoderModel MT5EncoderModel UMT5EncoderModel
+HeliumForCausalLM YoutuModel NanoChatModel Lfm2Model AfmoeModel CwmModel
+""".split()  # noqa: SIM905
 
 TEXT_SETTINGS: dict[str, dict[str, Any]] = {
     "GPTNeoModel": {"attention_types": [[["global", "local"], 1]], "window_size": 3},
@@ -135,48 +138,170 @@ TEXT_SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 SEQ2SEQ = """
-T5Model MT5Model BartModel MBartModel PegasusModel BlenderbotModel BlenderbotSmallModel M2M100Model
-MarianModel PLBartModel LEDModel FSMTModel ProphetNetModel UMT5Model NllbMoeModel LongT5Model
-SwitchTransformersModel BigBirdPegasusModel T5GemmaModel
-""".split()
+T5Model MT5Model BartModel MBartModel PegasusModel BlenderbotModel BlenderbotSmallModel
+M2M100Model MarianModel PLBartModel LEDModel FSMTModel ProphetNetModel UMT5Model NllbMoeModel
+LongT5Model SwitchTransformersModel BigBirdPegasusModel T5GemmaModel
+""".split()  # noqa: SIM905
 
 VISION = """
-ViTModel DeiTModel BeitModel Dinov2Model Dinov2WithRegistersModel CLIPVisionModel SiglipVisionModel
-ViTMAEModel ViTMSNModel YolosModel DPTModel Data2VecVisionModel VivitModel IJepaModel
-SwinModel Swinv2Model ConvNextModel ConvNextV2Model ResNetModel RegNetModel BitModel PoolFormerModel
-SegformerModel PvtModel PvtV2Model LevitModel CvtModel MobileNetV1Model MobileNetV2Model MobileViTModel
-EfficientNetModel FocalNetModel HieraModel DonutSwinModel GLPNModel DINOv3ViTModel
-TimesformerModel VideoMAEModel AIMv2VisionModel PixtralVisionModel SwiftFormerModel VanModel DinatModel
-Siglip2VisionModel ViTHybridModel
-""".split()
+ViTModel DeiTModel BeitModel Dinov2Model Dinov2WithRegistersModel CLIPVisionModel
+SiglipVisionModel ViTMAEModel ViTMSNModel YolosModel DPTModel Data2VecVisionModel VivitModel
+IJepaModel SwinModel Swinv2Model ConvNextModel ConvNextV2Model ResNetModel RegNetModel BitModel
+PoolFormerModel SegformerModel PvtModel PvtV2Model LevitModel CvtModel MobileNetV1Model
+MobileNetV2Model MobileViTModel EfficientNetModel FocalNetModel HieraModel DonutSwinModel
+GLPNModel DINOv3ViTModel TimesformerModel VideoMAEModel AIMv2VisionModel PixtralVisionModel
+SwiftFormerModel VanModel DinatModel Siglip2VisionModel ViTHybridModel
+""".split()  # noqa: SIM905
 
 VISION_SETTINGS: dict[str, dict[str, Any]] = {
-    "SwinModel": {"embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4], "window_size": 2, "patch_size": 2},
-    "Swinv2Model": {"embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4], "window_size": 2, "patch_size": 2},
-    "DonutSwinModel": {"embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4], "window_size": 2, "patch_size": 2},
-    "ConvNextModel": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_stages": 2, "patch_size": 2},
-    "ConvNextV2Model": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_stages": 2, "patch_size": 2},
+    "SwinModel": {
+        "embed_dim": 16,
+        "depths": [2, 1],
+        "num_heads": [2, 4],
+        "window_size": 2,
+        "patch_size": 2,
+    },
+    "Swinv2Model": {
+        "embed_dim": 16,
+        "depths": [2, 1],
+        "num_heads": [2, 4],
+        "window_size": 2,
+        "patch_size": 2,
+    },
+    "DonutSwinModel": {
+        "embed_dim": 16,
+        "depths": [2, 1],
+        "num_heads": [2, 4],
+        "window_size": 2,
+        "patch_size": 2,
+    },
+    "ConvNextModel": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_stages": 2,
+        "patch_size": 2,
+    },
+    "ConvNextV2Model": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_stages": 2,
+        "patch_size": 2,
+    },
     "ResNetModel": {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [1, 1]},
-    "RegNetModel": {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [1, 1], "groups_width": 8},
+    "RegNetModel": {
+        "embedding_size": 8,
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "groups_width": 8,
+    },
     "BitModel": {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [1, 1], "num_groups": 2},
-    "PoolFormerModel": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_encoder_blocks": 2, "patch_sizes": [3, 3], "strides": [2, 2], "padding": [1, 1]},
-    "SegformerModel": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_encoder_blocks": 2, "sr_ratios": [2, 1], "num_attention_heads": [2, 2], "patch_sizes": [3, 3], "strides": [2, 2], "mlp_ratios": [2, 2]},
-    "GLPNModel": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_encoder_blocks": 2, "sr_ratios": [2, 1], "num_attention_heads": [2, 2], "patch_sizes": [3, 3], "strides": [2, 2], "mlp_ratios": [2, 2]},
-    "PvtModel": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_encoder_blocks": 2, "sequence_reduction_ratios": [2, 1], "num_attention_heads": [2, 2], "patch_sizes": [4, 2], "strides": [4, 2], "mlp_ratios": [2, 2]},
-    "PvtV2Model": {"hidden_sizes": [16, 24], "depths": [1, 1], "num_encoder_blocks": 2, "sr_ratios": [2, 1], "num_attention_heads": [2, 2], "patch_sizes": [3, 3], "strides": [2, 2], "mlp_ratios": [2, 2]},
-    "CvtModel": {"embed_dim": [16, 24], "depth": [1, 1], "num_heads": [1, 2], "patch_sizes": [3, 3], "patch_stride": [2, 2], "patch_padding": [1, 1], "mlp_ratio": [2.0, 2.0], "cls_token": [False, True], "drop_rate": [0.0, 0.0], "attention_drop_rate": [0.0, 0.0], "drop_path_rate": [0.0, 0.0], "qkv_bias": [True, True], "qkv_projection_method": ["dw_bn", "dw_bn"], "kernel_qkv": [3, 3], "padding_kv": [1, 1], "stride_kv": [2, 2], "padding_q": [1, 1], "stride_q": [1, 1]},
+    "PoolFormerModel": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_encoder_blocks": 2,
+        "patch_sizes": [3, 3],
+        "strides": [2, 2],
+        "padding": [1, 1],
+    },
+    "SegformerModel": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_encoder_blocks": 2,
+        "sr_ratios": [2, 1],
+        "num_attention_heads": [2, 2],
+        "patch_sizes": [3, 3],
+        "strides": [2, 2],
+        "mlp_ratios": [2, 2],
+    },
+    "GLPNModel": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_encoder_blocks": 2,
+        "sr_ratios": [2, 1],
+        "num_attention_heads": [2, 2],
+        "patch_sizes": [3, 3],
+        "strides": [2, 2],
+        "mlp_ratios": [2, 2],
+    },
+    "PvtModel": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_encoder_blocks": 2,
+        "sequence_reduction_ratios": [2, 1],
+        "num_attention_heads": [2, 2],
+        "patch_sizes": [4, 2],
+        "strides": [4, 2],
+        "mlp_ratios": [2, 2],
+    },
+    "PvtV2Model": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "num_encoder_blocks": 2,
+        "sr_ratios": [2, 1],
+        "num_attention_heads": [2, 2],
+        "patch_sizes": [3, 3],
+        "strides": [2, 2],
+        "mlp_ratios": [2, 2],
+    },
+    "CvtModel": {
+        "embed_dim": [16, 24],
+        "depth": [1, 1],
+        "num_heads": [1, 2],
+        "patch_sizes": [3, 3],
+        "patch_stride": [2, 2],
+        "patch_padding": [1, 1],
+        "mlp_ratio": [2.0, 2.0],
+        "cls_token": [False, True],
+        "drop_rate": [0.0, 0.0],
+        "attention_drop_rate": [0.0, 0.0],
+        "drop_path_rate": [0.0, 0.0],
+        "qkv_bias": [True, True],
+        "qkv_projection_method": ["dw_bn", "dw_bn"],
+        "kernel_qkv": [3, 3],
+        "padding_kv": [1, 1],
+        "stride_kv": [2, 2],
+        "padding_q": [1, 1],
+        "stride_q": [1, 1],
+    },
     "MobileNetV1Model": {"depth_multiplier": 0.25, "image_size": 32, "min_depth": 4},
-    "FocalNetModel": {"embed_dim": 16, "depths": [1, 1], "hidden_sizes": [16, 24], "focal_levels": [1, 1], "focal_windows": [3, 3]},
-    "HieraModel": {"embed_dim": 16, "depths": [1, 1], "num_heads": [1, 2], "image_size": [16, 16], "patch_size": [3, 3], "patch_stride": [2, 2], "patch_padding": [1, 1], "num_query_pool": 1, "masked_unit_size": [2, 2]},
+    "FocalNetModel": {
+        "embed_dim": 16,
+        "depths": [1, 1],
+        "hidden_sizes": [16, 24],
+        "focal_levels": [1, 1],
+        "focal_windows": [3, 3],
+    },
+    "HieraModel": {
+        "embed_dim": 16,
+        "depths": [1, 1],
+        "num_heads": [1, 2],
+        "image_size": [16, 16],
+        "patch_size": [3, 3],
+        "patch_stride": [2, 2],
+        "patch_padding": [1, 1],
+        "num_query_pool": 1,
+        "masked_unit_size": [2, 2],
+    },
     "DPTModel": {"is_hybrid": False, "backbone_out_indices": [0, 1], "neck_hidden_sizes": [8, 8]},
     "VideoMAEModel": {"num_frames": 2, "tubelet_size": 2},
     "TimesformerModel": {"num_frames": 2},
     "VivitModel": {"num_frames": 2, "tubelet_size": [2, 4, 4]},
     "YolosModel": {"image_size": [16, 16], "num_detection_tokens": 2},
     "ViTMAEModel": {"mask_ratio": 0.0},
-    "VanModel": {"hidden_sizes": [16, 24], "depths": [1, 1], "patch_sizes": [3, 3], "strides": [2, 2], "mlp_ratios": [2, 2]},
+    "VanModel": {
+        "hidden_sizes": [16, 24],
+        "depths": [1, 1],
+        "patch_sizes": [3, 3],
+        "strides": [2, 2],
+        "mlp_ratios": [2, 2],
+    },
     "SwiftFormerModel": {"depths": [1, 1], "embed_dims": [16, 24]},
-    "EfficientNetModel": {"width_coefficient": 0.1, "depth_coefficient": 0.1, "image_size": 32, "hidden_dim": 16},
+    "EfficientNetModel": {
+        "width_coefficient": 0.1,
+        "depth_coefficient": 0.1,
+        "image_size": 32,
+        "hidden_dim": 16,
+    },
 }
 VIDEO = {"VideoMAEModel", "TimesformerModel", "VivitModel"}
 
@@ -212,21 +337,31 @@ OTHER: dict[str, Callable[[], Case]] = {
         num_feat_extract_layers=2,
     ),
     "ASTModel": hf(
-        "ASTModel", lambda: {"input_values": image(1, 16, 16)}, max_length=16, num_mel_bins=16,
-        frequency_stride=4, time_stride=4,
+        "ASTModel",
+        lambda: {"input_values": image(1, 16, 16)},
+        max_length=16,
+        num_mel_bins=16,
+        frequency_stride=4,
+        time_stride=4,
     ),
     "DecisionTransformerGPT2Model": hf("DecisionTransformerGPT2Model"),
     "LlamaModel, llama3 rope": hf(
         "LlamaModel",
         rope_parameters={
-            "rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
+            "rope_type": "llama3",
+            "rope_theta": 1e4,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16,
         },
     ),
     "LlamaModel, yarn": hf(
         "LlamaModel",
         rope_parameters={
-            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+            "rope_type": "yarn",
+            "rope_theta": 1e4,
+            "factor": 4.0,
             "original_max_position_embeddings": 8,
         },
     ),
@@ -253,10 +388,19 @@ def transformers_cases() -> Iterator[tuple[str, Callable[[], Case]]]:
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """What these packages import and their models do not use: names that are there, and no more."""
+    """What packages import and their models do not use: names that are there, and no more."""
 
-    NAMES = ("torchvision", "lightning", "torchao", "torchdata", "datasets", "tiktoken",
-             "sentencepiece", "tensordict", "kornia")
+    NAMES = (
+        "torchvision",
+        "lightning",
+        "torchao",
+        "torchdata",
+        "datasets",
+        "tiktoken",
+        "sentencepiece",
+        "tensordict",
+        "kornia",
+    )
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name.split(".")[0] in self.NAMES:
@@ -280,8 +424,16 @@ def _absent(name: str) -> Any:
 
 
 VITS = {
-    "image_size": 16, "patch_size": 4, "num_classes": 5, "dim": 32, "depth": 2, "heads": 4,
-    "mlp_dim": 48, "dim_head": 8, "emb_dropout": 0.0, "channels": 3,
+    "image_size": 16,
+    "patch_size": 4,
+    "num_classes": 5,
+    "dim": 32,
+    "depth": 2,
+    "heads": 4,
+    "mlp_dim": 48,
+    "dim_head": 8,
+    "emb_dropout": 0.0,
+    "channels": 3,
 }
 VIT_PYTORCH: dict[str, tuple[str, dict[str, Any]]] = {
     "vit.ViT": ("", {}),
@@ -300,7 +452,7 @@ VIT_PYTORCH: dict[str, tuple[str, dict[str, Any]]] = {
     "learnable_memory_vit.ViT": ("", {}),
     "vit_1d.ViT": ("sequence", {}),
     "simple_uvit.SimpleUViT": ("", {"num_register_tokens": 2}),
-        "t2t.T2TViT": ("", {"t2t_layers": ((3, 2), (3, 2))}),
+    "t2t.T2TViT": ("", {"t2t_layers": ((3, 2), (3, 2))}),
     "pit.PiT": ("", {"depth": (1, 1)}),
     "levit.LeViT": ("", {"stages": 2, "mlp_mult": 2}),
     "cvt.CvT": ("large", {}),
@@ -385,8 +537,14 @@ def litgpt(**settings: Any) -> Callable[[], Case]:
         package: Any = importlib.import_module("litgpt.model")
         config = importlib.import_module("litgpt.config").Config(
             **{
-                "block_size": 16, "vocab_size": 20, "padded_vocab_size": 20, "n_layer": 2,
-                "n_head": 4, "n_embd": 32, "intermediate_size": 48, **settings,
+                "block_size": 16,
+                "vocab_size": 20,
+                "padded_vocab_size": 20,
+                "n_layer": 2,
+                "n_head": 4,
+                "n_embd": 32,
+                "intermediate_size": 48,
+                **settings,
             }
         )
         model = package.GPT(config)
@@ -397,8 +555,12 @@ def litgpt(**settings: Any) -> Callable[[], Case]:
 
 
 LLAMA_LIKE = {
-    "norm_class_name": "RMSNorm", "mlp_class_name": "LLaMAMLP", "bias": False,
-    "rotary_percentage": 1.0, "parallel_residual": False, "n_query_groups": 2,
+    "norm_class_name": "RMSNorm",
+    "mlp_class_name": "LLaMAMLP",
+    "bias": False,
+    "rotary_percentage": 1.0,
+    "parallel_residual": False,
+    "n_query_groups": 2,
 }
 LITGPT: dict[str, dict[str, Any]] = {
     "Pythia": {"rotary_percentage": 0.25},
@@ -406,7 +568,9 @@ LITGPT: dict[str, dict[str, Any]] = {
     "Llama 3 rope": {
         **LLAMA_LIKE,
         "rope_adjustments": {
-            "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
             "original_max_seq_len": 16,
         },
     },
@@ -421,8 +585,14 @@ def torchtune(family: str, builder: str, **settings: Any) -> Callable[[], Case]:
     def make() -> Case:
         package: Any = importlib.import_module(f"torchtune.models.{family}")
         sizes = {
-            "vocab_size": 20, "num_layers": 2, "num_heads": 4, "num_kv_heads": 2,
-            "embed_dim": 32, "max_seq_len": 16, "intermediate_dim": 48, **settings,
+            "vocab_size": 20,
+            "num_layers": 2,
+            "num_heads": 4,
+            "num_kv_heads": 2,
+            "embed_dim": 32,
+            "max_seq_len": 16,
+            "intermediate_dim": 48,
+            **settings,
         }
         return getattr(package, builder)(**sizes), (TOKENS,), {}
 
@@ -519,7 +689,9 @@ def main(wanted: list[str]) -> None:
         start = time.process_time()
         what, why = outcome(make)
         counts[what] += 1
-        print(f"{what:15s} {name:34s} {time.process_time() - start:5.1f} s  {why[:230]}", flush=True)
+        print(
+            f"{what:15s} {name:34s} {time.process_time() - start:5.1f} s  {why[:230]}", flush=True
+        )
     tried = sum(counts.values()) - counts["not built"]
     print(f"{tried} models: " + ", ".join(f"{n} {what}" for what, n in counts.most_common()))
 

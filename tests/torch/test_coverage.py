@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn import functional as F
 
 import limitlaw.torch as lt
-from limitlaw.torch import gridding, laying, making
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

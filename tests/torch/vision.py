@@ -13,7 +13,8 @@ class ConvNeXt(nn.Module):
         self.stem = nn.Conv2d(3, width, 2, 2)
         self.depthwise = nn.Conv2d(width, width, 7, padding=3, groups=width)
         self.norm, self.up = nn.LayerNorm(width), nn.Linear(width, 4 * width)
-        self.down, self.scale = nn.Linear(4 * width, width), nn.Parameter(torch.full((width,), 0.1))
+        self.down = nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
 
     def forward(self, x):
         x = self.stem(x)

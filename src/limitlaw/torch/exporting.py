@@ -154,7 +154,7 @@ def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> A
 
 
 def _in_float32(x: object) -> object:
-    """The least number of float64, which the twin writes in a float32 table, as that of float32."""
+    """The least number of float64, which may fill a float32 table, as that of float32."""
     largest = torch.finfo(torch.float32).max
     return min(max(x, -largest), largest) if isinstance(x, float) else x
 

@@ -147,9 +147,7 @@ def _grouped(patches: Entries, weights: Entries, groups: int) -> Entries:
 # --- pooling, resampling: linear operations over positions ---------------------------------------
 
 
-def over_positions(
-    operation: Callable[..., torch.Tensor], axes: int
-) -> Callable[..., Entries]:
+def over_positions(operation: Callable[..., torch.Tensor], axes: int) -> Callable[..., Entries]:
     """The rule of an operation that is linear in its argument, and that acts on its last `axes`
     axes: a product with the matrix that it makes of an identity.
     """
@@ -175,7 +173,9 @@ def along(operation: Callable[..., torch.Tensor]) -> Callable[..., Entries]:
 
     def rule(x: Tensor, dim: int, **named: Any) -> Entries:
         whole = over_positions(lambda unit: operation(unit, -1, **named), 1)
-        return moved(whole(x.moved(lambda ids: ids.movedim(dim, -1))), lambda t: t.movedim(-1, dim))
+        return moved(
+            whole(x.moved(lambda ids: ids.movedim(dim, -1))), lambda t: t.movedim(-1, dim)
+        )
 
     return rule
 

@@ -9,7 +9,6 @@ import numpy as np
 from limitlaw.torch import making as make
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import Digits, cuts, refined
-from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.layouts import LayoutRules, Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
 from limitlaw.torch.rewriting import Rewrite

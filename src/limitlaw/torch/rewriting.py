@@ -1,5 +1,4 @@
-"""Nodes replaced by others that compute the same: where a special form is read as something else.
-"""
+"""Nodes replaced by others that compute the same, where a special form is read otherwise."""
 
 from collections.abc import Iterable
 

@@ -100,7 +100,9 @@ def gru_cell(
     (r_x, z_x, n_x), (r_h, z_h, n_h) = (
         [moved(y, lambda t, i=i: t.chunk(3, -1)[i]) for i in range(3)] for y in (of_x, of_state)
     )
-    gate = lambda a, b: make.function("sigmoid", FUNCTIONS["sigmoid"], make.combine((1, a), (1, b)))
+    gate = lambda a, b: make.function(
+        "sigmoid", FUNCTIONS["sigmoid"], make.combine((1, a), (1, b))
+    )
     r, z = gate(r_x, r_h), gate(z_x, z_h)
     inner = make.combine((1.0, n_x), (1.0, make.multiply(r, n_h)))
     new = make.function("tanh", FUNCTIONS["tanh"], inner)

@@ -16,7 +16,6 @@ from limitlaw.torch.nodes import Entrywise, Tensor
 from limitlaw.torch.rewriting import Rewrite
 from limitlaw.torch.writer import AnyValue, Writer, WritingRules, filled, merged, ordered, shaped
 
-
 TINY = 1e-9  # a variance below which scales are factors: laws have a domain
 
 
