@@ -12,7 +12,9 @@ import vision
 from torch import nn
 from torch.nn import functional as F
 
+import limitlaw as ll
 import limitlaw.torch as lt
+from limitlaw.torch import complexes, gridding, making
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -122,3 +124,113 @@ def _check(module, x):
     assert last.expected.shape == exact.shape
     np.testing.assert_allclose(last.expected, exact.detach().numpy(), rtol=1e-5, atol=1e-8)
     return program
+
+
+def wrong_sign(monkeypatch):
+    """Complex products with re re + im im."""
+    monkeypatch.setattr(complexes, "_sum", lambda a, b, sign=1.0: _right_sum(a, b))
+
+
+def first_alone(monkeypatch):
+    """The first term for the largest."""
+    monkeypatch.setattr(making, "maximum", lambda terms: terms[0])
+
+
+def late_windows(monkeypatch):
+    """Convolutions padded on one side only."""
+    right = gridding._margins
+    monkeypatch.setattr(gridding, "_margins", lambda *a: [0, *right(*a)[1:-1], sum(right(*a)[:2])])
+
+
+def other_classes(monkeypatch):
+    """A loss without its normalisation."""
+    monkeypatch.setattr(making, "log_softmax", lambda x, axis: x)
+
+
+_right_sum = complexes._sum
+
+
+@pytest.mark.parametrize(
+    ("mutation", "name"),
+    [
+        (wrong_sign, "complex rotary"),
+        (first_alone, "largest token"),
+        (late_windows, "Whisper stem"),
+        (other_classes, "log-softmax"),
+    ],
+)
+def test_a_wrong_rule_is_seen(monkeypatch, mutation, name):
+    """A mutation of one rule: no program is returned."""
+    mutation(monkeypatch)
+    torch.manual_seed(0)
+    module, x = (Then(FUNCTIONS[name]), X) if name in FUNCTIONS else FAMILIES[name]
+    module = module if isinstance(module, Then) else module()
+    with pytest.raises(lt.ReplayError, match="the program gives other numbers than the module"):
+        lt.program(module, x)
+
+
+def test_a_parameter_read_in_two_ways_is_refused():
+    """Over coordinates and over tokens: a program would draw two independent matrices."""
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.both = nn.Linear(5, 4), nn.Linear(4, 4, bias=False)
+
+        def forward(self, x):
+            x = self.first(x)
+            return self.both(x) + self.both(x.transpose(1, 2)).transpose(1, 2)
+
+    with pytest.raises(lt.ConversionError, match=r"both\.weight is read in two ways"):
+        lt.program(Both(), X)
+
+
+def test_one_matrix_met_with_different_batch_axes_is_one():
+    """Heads of tokens, and of one token by itself."""
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.again = nn.Linear(5, 8), nn.Linear(8, 8, bias=False)
+
+        def heads(self, x):
+            return self.again(x).unflatten(-1, (2, 4)).tanh()
+
+        def forward(self, x):
+            x = self.first(x)
+            y = self.heads(x)
+            return y, y[0, 0] @ self.heads(x[0]).transpose(-1, -2)
+
+    program = lt.program(Twice(), X)
+    assert len([m for m in program.weights if isinstance(m, ll.Matrix)]) == 2
+
+
+def test_a_head_of_zeros():
+    """Nothing random is returned: the program is that of the last random values."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    nn.init.zeros_(module[2].weight)
+    nn.init.zeros_(module[2].bias)
+    program = lt.program(module, X)
+    assert program.output.shape == (2, 4)
+    assert any("a head of zeros" in note and "tanh" in note for note in program.notes)
+
+
+def test_parameters_without_numbers_are_named():
+    """On the meta device, or not finite."""
+    with pytest.raises(lt.ConversionError, match="weight is on the meta device"):
+        lt.program(nn.Linear(5, 8, device="meta"), X)
+    module = nn.Linear(5, 8)
+    with torch.no_grad():
+        module.weight[0, 0] = torch.nan
+    with pytest.raises(lt.ConversionError, match="weight has entries that are not finite"):
+        lt.program(module, X)
+
+
+@pytest.mark.parametrize("weight", [0.0, None])
+def test_the_weight_of_a_norm(weight):
+    """Zero, or random."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+    with torch.no_grad():
+        module[1].weight.normal_() if weight is None else module[1].weight.fill_(weight)
+        module[1].bias.normal_()
+    _check(module, X)
