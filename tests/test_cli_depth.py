@@ -134,3 +134,19 @@ def test_errors(arguments: list[str], message: str) -> None:
     assert message in error
     assert error.startswith("limitlaw: ")
     assert error.count("\n") == 1
+
+
+@pytest.mark.long
+def test_the_initial_loss() -> None:
+    """Beside ln V, as n → ∞ and at a width; a tied head needs one."""
+    few = [*SMALL, "--samples", "32", "--statistics", "variance"]
+    code, out, _ = limitlaw("depth", *few, "--vocab", "50", "--width", "8")
+    assert code == 0
+    assert "n → ∞: initial loss 4.39" in out
+    assert "n = 8: initial loss 4.39" in out
+    code, out, _ = limitlaw("depth", *few, "--vocab", "50", "--width", "16", "--tied")
+    assert code == 0
+    assert "the own token's" in out
+    code, _, error = limitlaw("depth", *few, "--vocab", "50", "--tied")
+    assert code != 0
+    assert "--tied needs --width" in error

@@ -5,6 +5,7 @@ It reads programs through the engines' statistics, and computes nothing about a 
 
 from limitlaw.depth.coordinates import CoordinateCheck, coordinate_check
 from limitlaw.depth.gradients import gradients
+from limitlaw.depth.loss import InitialLoss, Tied, initial_loss, network_loss
 from limitlaw.depth.solve import Solution, solve
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
@@ -14,11 +15,15 @@ __all__ = [
     "STATISTICS",
     "Column",
     "CoordinateCheck",
+    "InitialLoss",
     "Solution",
     "Statistic",
+    "Tied",
     "Trace",
     "coordinate_check",
     "gradients",
+    "initial_loss",
+    "network_loss",
     "solve",
     "trace",
 ]

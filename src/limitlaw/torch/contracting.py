@@ -9,8 +9,8 @@ import limitlaw as ll
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.values import Kind, Scalars, Wide, wide
 from limitlaw.torch import nodes
-from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor, pulled
+from limitlaw.torch.rewriting import Rewrite
 from limitlaw.torch.writer import AnyValue, Writer, filled, merged, ordered, shaped
 
 ONE_WITHIN = 1e-12
@@ -26,12 +26,23 @@ def product(writer: Writer, node: nodes.Weighed) -> AnyValue:
     rows = layout.sizes[len(layout.sizes) - own :]
     columns = [shape[i] for i in contracted]
     place = contracted.index(axis)
-    matrix = _matrix(writer, node, rows, columns, place)
-    x = writer.read(node.x, shape)
     pieces, families = len(columns) - 1, own - (layout.coordinate is not None)
+    others = len(shape) - len(columns)
+    matrix, axes = _matrix(writer, node, rows, columns, place)
+    x = writer.read(node.x, shape)
+    sizes = [size for i, size in enumerate(shape) if i not in contracted]
+    meeting = [1] * (axes - others) + sizes
+    if axes < others:  # the same weights, met before by vectors with fewer batch axes
+        meeting = [math.prod(sizes[: others - axes + 1]), *sizes[others - axes + 1 :]]
+        x = merged(x, [others - axes + 1, *(1,) * (axes - 1 + pieces)], [*sizes, *columns])
+    elif axes > others:
+        x = x[(None,) * (axes - others)]
     product = matrix @ x
     if pieces:
         product = ll.normalised_sum(product, tuple(range(product.ndim - pieces, product.ndim)))
+    if axes != others:
+        product = filled(product, [*rows[:families], *meeting])
+        product = shaped(product, (*rows[:families], *sizes))
     others = product.ndim - families
     product = ordered(product, [*range(families, families + others), *range(families)])
     return product if layout.coordinate is not None else ll.average(product)
@@ -39,9 +50,9 @@ def product(writer: Writer, node: nodes.Weighed) -> AnyValue:
 
 def _matrix(
     writer: Writer, node: nodes.Weighed, rows: Sequence[int], columns: Sequence[int], place: int
-) -> Matrix:
-    """The family of matrices that the pieces of a weight matrix are; the same weights cut alike
-    are the same family.
+) -> tuple[Matrix, int]:
+    """The family of matrices that the pieces of a weight matrix are, and for how many batch axes
+    of vectors it is written; the same weights cut alike are the same family.
 
     Entries have variance v; the family has m pieces of columns, whose sum is divided by √m, and D
     columns each, so that std² = v·m·D and the weights are √m times those of the module.
@@ -52,7 +63,7 @@ def _matrix(
     vectors = layout.coordinate is not None
     batch = tuple(rows[:-1] if vectors else rows)
     pieces = tuple(c for i, c in enumerate(columns) if i != place)
-    key = (node.parameter.key, node.part, tuple(rows), tuple(columns), place, vectors, others)
+    key = (node.parameter.key, node.part, tuple(rows), tuple(columns), place, vectors, others > 0)
     if key not in writer.shared:
         m, D = math.prod(pieces), columns[place]
         std = math.sqrt(node.parameter.variance * m * D)
@@ -64,7 +75,8 @@ def _matrix(
         array = np.moveaxis(array, len(batch), -2)  # (batch, pieces, row, column)
         array = array.reshape(*family, *array.shape[-2:])
         writer.weights[matrix] = math.sqrt(m) * array
-        writer.shared[key] = matrix
+        writer.own(node.parameter, node.weight)
+        writer.shared[key] = matrix, others
     return writer.shared[key]
 
 
@@ -135,9 +147,7 @@ def _rotated(
     positions = every[tensor.ids.numpy().reshape(shape)].take(0, axis=axis)
     lead, row = len(side.of("lead")), len(side.of("row"))
     if len(side.of("k")):
-        raise ConversionError(
-            f"{node.label}: a rotary embedding over several pieces of a head has no rule"
-        )
+        raise Rewrite(node, node.written_out)
     value = merged(side.value, [*(1,) * lead, row], side.sizes)
     places = positions.reshape(*side.sizes[:lead], math.prod(side.sizes[lead:]))
     for a in range(places.ndim):

@@ -1,12 +1,14 @@
 """`program`: a PyTorch module as a program of limitlaw."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
+from limitlaw.arguments import first_line
 from limitlaw.float64 import in_float64
 from limitlaw.torch import laying, nodes, writing
 from limitlaw.torch.converted import EXACT, OF_TABLES, Converted, LabelledValue, attentions, replay
@@ -14,8 +16,9 @@ from limitlaw.torch.digits import Digits
 from limitlaw.torch.errors import ConversionError, Label
 from limitlaw.torch.exporting import Exported, exported
 from limitlaw.torch.layers import layers_of, loops, rolled
-from limitlaw.torch.layouts import Layouts
+from limitlaw.torch.layouts import Again, Layouts
 from limitlaw.torch.nodes import Node, Tensor, ancestors
+from limitlaw.torch.rewriting import Rewrite
 from limitlaw.torch.scales import Parameters, made
 from limitlaw.torch.splitting import compact, split
 from limitlaw.torch.tracing import Known, Traced, traced
@@ -56,8 +59,9 @@ def program(
     family, (*narrower, widest) = checked_family(module, widths)
     others = {n: laid(_followed(*at_width(family, inputs, kwargs, n))[2]) for n in narrower}
     _, parameters, trace = _followed(*at_width(family, inputs, kwargs, widest))
-    converted = written(trace, parameters.notes, {**others, widest: laid(trace)})
-    replay(converted)
+    with _named():
+        converted = written(trace, parameters.notes, {**others, widest: laid(trace)})
+        replay(converted)
     return converted
 
 
@@ -73,9 +77,24 @@ class Conversion:
 def conversion(module: Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
     """The conversion of a module: its program, with all that the program was made from."""
     graph, parameters, trace = _followed(module, inputs, kwargs)
-    converted = written(trace, parameters.notes)
-    replay(converted)
+    with _named():
+        converted = written(trace, parameters.notes)
+        replay(converted)
     return Conversion(converted, graph, parameters)
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """A context in which every failure is a `ConversionError`."""
+    try:
+        yield
+    except (ConversionError, MemoryError):
+        raise
+    except Exception as error:
+        raise ConversionError(
+            f"no program was found for this module ({type(error).__name__}: {first_line(error)}); "
+            "convert its submodules one by one"
+        ) from error
 
 
 def _followed(
@@ -87,25 +106,67 @@ def _followed(
     parameters = Parameters({name: array.numpy() for name, array in graph.arrays.items()}, drawn)
     trace = traced(graph, parameters)
     if not trace.outputs:
-        raise ConversionError("the module returns nothing that depends on a random parameter")
+        trace = _before_zeros(trace)
+        parameters.notes.append(
+            f"the module returns constants, as behind a head of zeros: the program is that of "
+            f"{trace.known[-1][0]}, the last random values"
+        )
     return graph, parameters, trace
+
+
+def _before_zeros(trace: Traced) -> Traced:
+    """The graph up to the last random values, where nothing random is returned."""
+    if not trace.known:
+        raise ConversionError("the module returns nothing that depends on a random parameter")
+    _, tensor, numbers = trace.known[-1]
+    return Traced([(dataclasses.replace(tensor), numbers)], trace.known)
 
 
 def laid(trace: Traced) -> Laid:
     """The nodes of a graph that was followed, and which of their axes are coordinates."""
     asked = [x for x, _ in trace.outputs]
-    known = split(asked, trace.known)
-    order = ancestors(reversed([x.node for x in asked]))
-    tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random) and t.node in set(order)]
-    compact([*(t for node in order for t in node.operands), *asked, *tables])
-    return Laid(order, Layouts(order, laying.LAYOUT_RULES), known)
+    return _laid(asked, split(asked, trace.known))
+
+
+def _laid(asked: Sequence[Tensor], known: Known) -> Laid:
+    """The layouts of the nodes behind these tensors; some are replaced on the way, in place."""
+    while True:
+        order = ancestors(reversed([x.node for x in asked]))
+        tables = [t for _, t, _ in known if isinstance(t.node, nodes.Random)]
+        compact([*_read_by(order), *asked, *(t for t in tables if t.node in set(order))])
+        try:
+            return Laid(order, Layouts(order, laying.LAYOUT_RULES), known)
+        except Rewrite as again:
+            again.apply([*_read_by(order), *asked, *(t for _, t, _ in known)])
+
+
+def _read_by(order: Iterable[Node]) -> list[Tensor]:
+    """What nodes read, in every form."""
+    every = ancestors(list(order), alternatives=True)
+    return [t for node in every for t in (*node.operands, *node.alternatives)]
 
 
 def written(
     trace: Traced, notes: Iterable[str], family: Mapping[int, Laid] | None = None
 ) -> Converted:
     """The program of a graph (of a family: of the widest), which is not replayed yet."""
-    order, layouts, known = laid(trace) if family is None else family[max(family)]
+    found = laid(trace) if family is None else family[max(family)]
+    asked = [x for x, _ in trace.outputs]
+    while True:
+        try:
+            return _written(trace, notes, found, family)
+        except Again as cut:
+            found.layouts.resume(cut)
+        except Rewrite as again:
+            tensors = [*_read_by(found.order), *asked, *(t for _, t, _ in found.known)]
+            again.apply(tensors)
+            found, family = _laid(asked, found.known), None
+
+
+def _written(
+    trace: Traced, notes: Iterable[str], last_laid: Laid, family: Mapping[int, Laid] | None
+) -> Converted:
+    order, layouts, known = last_laid
     fixed = fixed_nodes(order, layouts, family)
     asked = [x for x, _ in trace.outputs]
     writer = Writer(

@@ -53,7 +53,7 @@ def places(
     """For each digit, its value at every entry of the tensor; `shape` is a refinement of the
     tensor's shape.
     """
-    ids = tensor.ids.numpy().reshape(tensor.shape if shape is None else tuple(shape))
+    ids = tensor.ids.contiguous().numpy().reshape(tensor.shape if shape is None else tuple(shape))
     return list(np.unravel_index(ids, tuple(sizes))) if sizes else []
 
 

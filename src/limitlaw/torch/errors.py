@@ -47,12 +47,8 @@ class ReplayError(ConversionError):
 
 
 REFUSED = {
-    "batch_norm": (
-        "batch norm mixes the samples of a batch: use LayerNorm, or fold the norm in its weights"
-    ),
-    **dict.fromkeys(
-        ("_native_batch_norm_legit_no_training", "_native_batch_norm_legit"),
-        "batch norm mixes the samples of a batch: use LayerNorm",
+    "_native_batch_norm_legit": (
+        "batch norm in train mode mixes the samples of a batch: use eval mode, or LayerNorm"
     ),
     "topk": (
         "top-k routing (mixtures of experts) chooses by random values: convert one expert by "
@@ -61,7 +57,7 @@ REFUSED = {
     "sort": "sorting random values has no rule",
     "nonzero": "data-dependent control flow has no rule: shapes depend on random values",
     **dict.fromkeys(
-        ("scatter", "scatter_add", "index_add", "index_put", "select_scatter", "slice_scatter"),
+        ("scatter", "scatter_add", "index_add", "index_put"),
         "scatter writes have no rule: write the result with torch.where or torch.cat",
     ),
     **dict.fromkeys(

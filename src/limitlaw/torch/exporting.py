@@ -39,6 +39,7 @@ class Exported:
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
     """The graph of `module` in eval mode and float64; the module itself stays as it is."""
+    _check_numbers(module)
     twin = copy.deepcopy(module).double().eval()
     args, kwargs = pytree.tree_map(
         lambda x: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x,
@@ -51,6 +52,17 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     except Exception as error:
         raise ConversionError(_why(error)) from error
     return _read(program, args, kwargs, twin)
+
+
+def _check_numbers(module: torch.nn.Module) -> None:
+    """Raise for parameters without numbers, or with numbers that are not finite."""
+    for name, parameter in module.named_parameters():
+        if parameter.is_meta:
+            raise ConversionError(
+                f"{name} is on the meta device and has no numbers: build the module on the CPU"
+            )
+        if not bool(torch.isfinite(parameter).all()):
+            raise ConversionError(f"{name} has entries that are not finite numbers")
 
 
 def _why(error: Exception) -> str:
@@ -136,7 +148,19 @@ def result_of(node: torch.fx.Node, numbers: Mapping[torch.fx.Node, object]) -> A
     found = arguments_of(node, numbers.__getitem__)
     args, kwargs = pytree.tree_map(lambda x: torch.float64 if x is torch.float32 else x, found)
     assert callable(node.target)
+    try:
+        return node.target(*args, **kwargs)
+    except RuntimeError as error:
+        if "without overflow" not in str(error):
+            raise
+    args, kwargs = pytree.tree_map(_in_float32, (args, kwargs))
     return node.target(*args, **kwargs)
+
+
+def _in_float32(x: object) -> object:
+    """The least number of float64, which may fill a float32 table, as that of float32."""
+    largest = torch.finfo(torch.float32).max
+    return min(max(x, -largest), largest) if isinstance(x, float) else x
 
 
 def computed(exported: Exported, arrays: Tensors) -> Tensors:

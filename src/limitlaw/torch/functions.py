@@ -53,6 +53,22 @@ FUNCTIONS: dict[str, Entrywise] = {
     "mish": lambda x: x * jnp.tanh(jax.nn.softplus(x)),
     "hardswish": lambda x: x * jnp.clip(x + 3, 0, 6) / 6,
     "square": lambda x: x * x,
+    "sign": jnp.sign,
+    "expm1": jnp.expm1,
+    "log1p": jnp.log1p,
+    "log2": jnp.log2,
+    "exp2": jnp.exp2,
+    "selu": jax.nn.selu,
+    "atan": jnp.arctan,
+    "acos": jnp.arccos,
+    "asin": jnp.arcsin,
+    "tan": jnp.tan,
+    "sinh": jnp.sinh,
+    "cosh": jnp.cosh,
+    "erfc": lax.erfc,
+    "log_sigmoid": jax.nn.log_sigmoid,
+    "hardsigmoid": lambda x: jnp.clip(x + 3, 0, 6) / 6,
+    "softsign": lambda x: x / (1 + jnp.abs(x)),
 }
 
 # The functions of limitlaw that are written for vectors.

@@ -4,11 +4,14 @@ are.
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from limitlaw.torch import making as make
 from limitlaw.torch import nodes
 from limitlaw.torch.digits import Digits, cuts, refined
-from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.layouts import LayoutRules, Layouts
-from limitlaw.torch.nodes import Node, Tensor
+from limitlaw.torch.nodes import Node, Tensor, ancestors
+from limitlaw.torch.rewriting import Rewrite
 
 
 def _given(layouts: Layouts, node: nodes.Fixed) -> Digits:
@@ -38,16 +41,27 @@ def _linear(layouts: Layouts, node: nodes.Weighed) -> Digits:
     if axis is None and isinstance(node.x.node, nodes.Fixed):
         layouts.as_data(node.x.node, len(layouts.of[node.x.node].sizes) - 1)
     if axis not in contracted:
-        raise ConversionError(
-            f"{node.label}: a weight matrix that mixes tokens or numbers, not the coordinates of "
-            "vectors, has no rule yet; replace the layer by one over the feature axis"
-        )
+        raise Rewrite(node, _as_numbers(node))
     layouts.meeting[node] = (shape, contracted, axis)
     own, _ = refined((node.shape[-1],), [(layouts.cuts_of(node)[-1],)], node.label)
     others = [size for i, size in enumerate(shape) if i not in contracted]
     vectors = not layouts.wants_numbers(node) and node.shape[-1] > 1
     sizes = [*others, *own]
     return layouts.laid(node, sizes, len(sizes) - 1 if vectors else None)
+
+
+def _as_numbers(node: nodes.Weighed) -> Tensor:
+    """W x where x are numbers, or where W mixes tokens: a contraction with the entries of W, whose
+    rows are coordinates unless x has some.
+    """
+    columns = np.ascontiguousarray(node.weight.T)
+    entries = nodes.Random(columns.shape, node.parameter, columns, label=node.label)
+    x = node.x.moved(lambda ids: ids[None]) if len(node.x.shape) == 1 else node.x
+    result = make.contract(x, entries.whole())
+    for made in ancestors([result.node]):
+        if not made.label.operation:
+            made.label = node.label
+    return result
 
 
 def _reduction(layouts: Layouts, node: nodes.Reduction) -> Digits:
@@ -75,6 +89,16 @@ def _numbers_only(layouts: Layouts, node: Node) -> Digits:
     return layouts.laid(node, shape, None)
 
 
+def _log_sum_exp(layouts: Layouts, node: nodes.LogSumExp) -> Digits:
+    last = len(node.x.shape) - 1
+    shape, axes = layouts.met(node, [node.x], [(*layouts.cuts_of(node), frozenset())])
+    if layouts.coordinate(node.x, shape) is not None:
+        layouts.cut(node.x.node, 1, False)
+    kept = [size for size, axis in zip(shape, axes, strict=True) if axis != last]
+    layouts.meeting[node] = (shape, len(shape) - len(kept))
+    return layouts.laid(node, kept, None)
+
+
 def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
     """The layout of a contraction: axes that both factors have, i, j and k are refined
     together.
@@ -99,9 +123,10 @@ def _contraction(layouts: Layouts, node: nodes.Contraction) -> Digits:
             # what is a number for the other factor is a number here
             layouts.cut(tensor.node, 1, False)
     if at_a is not None and at_b is not None and not all(inside):
-        raise ConversionError(
-            f"{node.label}: a product of vectors with vectors over an axis of tokens has no rule"
-        )
+        for tensor in (node.b, node.a):  # a matrix over tokens is its entries
+            if isinstance(tensor.node, nodes.Random | nodes.Fixed):
+                layouts.cut(tensor.node, 1, False)
+        layouts.one_by_one(node, node.a)
     if all(inside):
         _one_dimension(layouts, (node.a, node.b))
     layouts.meeting[node] = ((shape_a, roles[0], at_a), (shape_b, roles[1], at_b))
@@ -130,8 +155,8 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
     """
     own = list(layouts.cuts_of(node))
     found = [list(cuts(t, layouts.of[t.node].sizes)) for t in node.parts]
-    if any(f[node.axis] for f in [*found, own]):
-        raise ConversionError(f"{node.label}: pieces of a concatenated axis have no rule")
+    for cut in (*found, own):
+        cut[node.axis] = frozenset()  # its entries are read one by one
     shapes = [refined(t.shape, [*map(tuple, found), tuple(own)], node.label) for t in node.parts]
     whole, axes = refined(node.shape, [*map(tuple, found), tuple(own)], node.label)
     found_at: set[int] = set()
@@ -141,10 +166,9 @@ def _concatenation(layouts: Layouts, node: nodes.Concatenation) -> Digits:
             shifted = part.shape[node.axis] == 1 and inner >= sum(a < node.axis for a in axes)
             found_at.add(inner + shifted)
     if len(found_at) > 1 or any(axes[at] == node.axis for at in found_at):
-        raise ConversionError(
-            f"{node.label}: a concatenation along coordinates has no rule, but for rotary "
-            "embeddings"
-        )
+        for part in node.parts:
+            if layouts.of[part.node].coordinate is not None:
+                layouts.one_by_one(node, part)
     coordinate = next(iter(found_at), None)
     _numbers_stay_still(layouts, node, coordinate, axes)
     narrow = any(layouts.of[t.node].narrow for t in node.parts)
@@ -180,6 +204,8 @@ LAYOUT_RULES: LayoutRules = {
     nodes.WeightedSum: _entrywise,
     nodes.Times: _entrywise,
     nodes.Elementwise: _entrywise,
+    nodes.Joint: _entrywise,
+    nodes.LogSumExp: _log_sum_exp,
     nodes.Rotation: _entrywise,
     nodes.Reduction: _reduction,
     nodes.Contraction: _contraction,

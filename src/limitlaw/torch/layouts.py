@@ -27,10 +27,11 @@ from limitlaw.torch.digits import (
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Node, Tensor
 
+MOST_NUMBERS = 1024  # coordinates of a vector that are read one by one
 LayoutRules = Mapping[type[Node], Callable[["Layouts", Any], Digits]]
 
 
-class _Again(Exception):
+class Again(Exception):
     """A node that was laid out must be laid out again."""
 
     def __init__(self, node: Node):
@@ -47,16 +48,25 @@ class Layouts:
         self._numbers: set[Node] = set()
         self._narrow: set[Node] = set()
         self._data: dict[Node, int] = {}
+        self._order, self._rules = order, rules
+        self._lay(0)
+
+    def _lay(self, i: int) -> None:
+        """Lay out all nodes from number i on."""
         self.done = False
-        number = {node: i for i, node in enumerate(order)}
-        i = 0
-        while i < len(order):
+        number = {node: i for i, node in enumerate(self._order)}
+        while i < len(self._order):
+            node = self._order[i]
             try:
-                self.of[order[i]] = rules[type(order[i])](self, order[i])
+                self.of[node] = self._rules[type(node)](self, node)
                 i += 1
-            except _Again as again:
+            except Again as again:
                 i = number[again.node]
         self.done = True
+
+    def resume(self, again: "Again") -> None:
+        """Lay out a node and what follows it again, where what reads an output has cut it."""
+        self._lay(self._order.index(again.node))
 
     # --- demands ---------------------------------------------------------------------------------
 
@@ -75,12 +85,22 @@ class Layouts:
             self._cuts[node][axis].add(p * inside)
         if narrow or layout.narrow:
             self._narrow.add(node)
-        raise _Again(node)
+        raise Again(node)
+
+    def one_by_one(self, node: Node, tensor: Tensor) -> None:
+        """Let a vector that `node` reads be numbers, if it is not too long."""
+        dimension = self.of[tensor.node].dimension
+        if dimension > MOST_NUMBERS:
+            raise ConversionError(
+                f"{node.label}: {dimension} coordinates are read one by one; there is a rule for "
+                f"{MOST_NUMBERS} at most"
+            )
+        self.cut(tensor.node, 1, False)
 
     def make_narrow(self, node: Node) -> None:
         """Let the dimension of a node stay fixed as the width grows."""
         self._narrow.add(node)
-        raise _Again(node)
+        raise Again(node)
 
     def cuts_of(self, node: Node) -> Cuts:
         """The places at which consumers have cut the axes of a node."""
@@ -101,7 +121,8 @@ class Layouts:
         """
         sizes, _ = refined(node.shape, [self.cuts_of(node)], node.label)
         vectors = node not in self._numbers and bool(node.shape) and node.shape[-1] > 1
-        return self.laid(node, sizes, len(sizes) - 1 if vectors else None)
+        last = self._data.get(node, len(sizes) - 1)
+        return self.laid(node, sizes, last if vectors else None)
 
     # --- meeting ---------------------------------------------------------------------------------
 
@@ -127,10 +148,12 @@ class Layouts:
             inner = [len(f) for f in moving if np.array_equal(f, np.arange(len(f)))]
             if len(moving) < 2 or not inner or layout.sizes[digit] % inner[0]:
                 continue
+            if sum(bool((f % inner[0]).any()) for f in moving) > 1:  # windows that overlap
+                continue
             axis, inside = axis_of(layout, node.shape, digit)
             if inner[0] * inside not in self._cuts[node][axis]:
                 self._cuts[node][axis].add(inner[0] * inside)
-                raise _Again(node)
+                raise Again(node)
 
     def coordinate_is_whole(self, tensor: Tensor, shape: Sequence[int]) -> bool:
         """Does the coordinate run once and whole along one axis of the tensor, without a cut?"""
@@ -154,9 +177,9 @@ class Layouts:
         if not found:
             return None, False
         if len(found) > 1:
-            raise ConversionError(
-                f"{node.label}: vectors meet along different axes: no rule makes their product"
-            )
+            self._agree(tensors, axes, shape)
+            vectors = [t for t, a in zip(tensors, axes, strict=True) if a is not None]
+            self.one_by_one(node, min(vectors, key=lambda t: self.of[t.node].dimension))
         (axis,) = found
         for tensor, own in zip(tensors, axes, strict=True):
             if own is None and self._moves(tensor, shape, axis):
@@ -173,6 +196,28 @@ class Layouts:
             if narrow and not self.of[v].narrow:
                 self.make_narrow(v)
         return axis, narrow
+
+    def _agree(
+        self, tensors: Sequence[Tensor], axes: Sequence[int | None], shape: Sequence[int]
+    ) -> None:
+        """Let parameters, whose entries are alike, be vectors along the axis of the others."""
+        pairs = [(t, a) for t, a in zip(tensors, axes, strict=True) if a is not None]
+        free = [(t, a) for t, a in pairs if isinstance(t.node, nodes.Random | nodes.Fixed)]
+        bound = [a for t, a in pairs if not isinstance(t.node, nodes.Random | nodes.Fixed)]
+        axis = (bound or [free[0][1]])[0]
+        for tensor, own in free:
+            if own != axis:
+                self.turn(tensor, shape, axis)
+
+    def turn(self, tensor: Tensor, shape: Sequence[int], axis: int) -> None:
+        """Let a parameter be vectors along this axis; numbers, where no digit of it runs there,
+        or where it already is what another reader wants.
+        """
+        found = places(tensor, self.of[tensor.node].sizes, shape)
+        moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
+        if len(moving) == 1 and tensor.node not in self._data:
+            self.as_data(tensor.node, moving[0])
+        self.cut(tensor.node, 1, False)
 
     def _moves(self, tensor: Tensor, shape: Sequence[int], axis: int) -> bool:
         return any(
@@ -191,13 +236,13 @@ class Layouts:
             moving = [k for k, p in enumerate(found) if (p != p.take([0], axis=axis)).any()]
             if len(moving) == 1:
                 self._data[numbers.node] = moving[0]
-                raise _Again(numbers.node)
+                raise Again(numbers.node)
         self.cut(vectors[0].node, 1, False)
 
     def as_data(self, node: Node, digit: int) -> None:
         """Let constants be deterministic vectors along a digit."""
         self._data[node] = digit
-        raise _Again(node)
+        raise Again(node)
 
     def data_digit(self, node: Node) -> int | None:
         """The digit of constants that is a coordinate; None where there is none."""

@@ -4,10 +4,14 @@ A rule of the table (`rules`) is written with these. An operand is a `Tensor` of
 constant: a torch tensor or a number, which depends on no random parameter.
 """
 
+import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import lax
@@ -104,7 +108,11 @@ def masked(x: Tensor, visible: np.ndarray | None) -> Tensor:
     """x where visible, −∞ elsewhere."""
     if visible is None or visible.all():
         return x
-    return nodes.Masked(x.shape, x, np.broadcast_to(visible, x.shape)).whole()
+    visible = np.broadcast_to(visible, x.shape)
+    if isinstance(x.node, nodes.Masked):
+        visible = visible & x.node.visible.reshape(-1)[x.ids.numpy()]
+        x = pulled(x, x.node.x)
+    return nodes.Masked(x.shape, x, visible).whole()
 
 
 def multiply(a: Operand, b: Operand) -> Entries:
@@ -136,15 +144,38 @@ def scale(a: Tensor, number: float) -> Tensor:
     if isinstance(node, nodes.Contraction):
         return at(nodes.Contraction(node.shape, node.a, node.b, node.scale * number), a.ids)
     if isinstance(node, nodes.Rotation):
-        return at(
-            nodes.Rotation(node.shape, scale(node.x, number), node.positions, node.base), a.ids
+        turned = dataclasses.replace(
+            node, x=scale(node.x, number), written_out=scale(node.written_out, number)
         )
+        return at(turned, a.ids)
+    if isinstance(node, nodes.Masked) and number > 0:
+        return masked(scale(pulled(a, node.x), number), node.visible.reshape(-1)[a.ids.numpy()])
     return nodes.WeightedSum(a.shape, ((number, a),)).whole()
 
 
 def function(name: str, f: Entrywise, x: Tensor) -> Tensor:
     """f(x), entry by entry."""
     return nodes.Elementwise(x.shape, x, name, f).whole()
+
+
+MOST_TOGETHER = 16  # terms of one maximum
+
+
+def _largest(*values: jax.Array) -> jax.Array:
+    """The largest of several numbers."""
+    return functools.reduce(jnp.maximum, values)
+
+
+def maximum(terms: Sequence[Tensor]) -> Tensor:
+    """The largest of several tensors of one shape, entry by entry."""
+    found = list(terms)
+    while len(found) > 1:
+        groups = [found[i : i + MOST_TOGETHER] for i in range(0, len(found), MOST_TOGETHER)]
+        found = [
+            nodes.Joint(g[0].shape, tuple(g), "maximum", _largest).whole() if len(g) > 1 else g[0]
+            for g in groups
+        ]
+    return found[0]
 
 
 def raised(x: Tensor, exponent: float) -> Tensor:
@@ -188,7 +219,7 @@ def _contraction(a: Tensor, b: Tensor, factor: float) -> Tensor:
     """The contraction over the last axes; concatenated tensors are contracted part by part."""
     (a, of_a), (b, of_b) = _unscaled(a), _unscaled(b)
     factor *= of_a * of_b
-    pieces = _parts(a), _parts(b)
+    pieces = parts_of_last(a), parts_of_last(b)
     shape = (*a.shape[:-1], b.shape[-2])
     if pieces == ([a.shape[-1]],) * 2 or pieces[0] != pieces[1]:
         return nodes.Contraction(shape, a, b, factor).whole()
@@ -209,10 +240,12 @@ def _unscaled(x: Tensor) -> tuple[Tensor, float]:
     return x, 1.0
 
 
-def _parts(x: Tensor) -> list[int]:
+def parts_of_last(x: Tensor) -> list[int]:
     """The sizes of the parts that are concatenated along the last axis."""
     node = x.node
     if not isinstance(node, nodes.Concatenation):
+        return [x.shape[-1]]
+    if x.shape[-1] != node.shape[node.axis]:
         return [x.shape[-1]]
     along = torch.unravel_index(x.ids, node.shape)[node.axis].reshape(-1, x.shape[-1])
     if not torch.equal(along, torch.arange(node.shape[node.axis]).expand(along.shape)):
@@ -257,12 +290,23 @@ def normalised(x: Tensor, axes: Sequence[int], eps: float, centred: bool) -> Ten
     return product(c, rsqrt(combine((1.0, squares), (1.0, eps))))
 
 
+def log_sum_exp(x: Tensor, axis: int) -> Tensor:
+    """ln Σ exp(x) along an axis."""
+    x = x.moved(lambda ids: ids.movedim(axis, -1))
+    return nodes.LogSumExp(x.shape[:-1], x).whole()
+
+
+def log_softmax(x: Tensor, axis: int) -> Tensor:
+    """x − ln Σ exp(x) along an axis."""
+    return combine((1.0, x), (-1.0, log_sum_exp(x, axis).moved(lambda ids: ids.unsqueeze(axis))))
+
+
 # --- side by side --------------------------------------------------------------------------------
 
 
 def concatenate(tensors: Sequence[Entries], dim: int = 0) -> Tensor:
     """torch.cat: entries of one node stay entries of it, others become a concatenation."""
-    parts = [part for part in map(lifted, tensors) if 0 not in part.shape]
+    parts = [lifted(t) for t in tensors if 0 not in t.shape]
     if len(parts) == 1:
         return parts[0]
     if all(p.node is parts[0].node for p in parts):

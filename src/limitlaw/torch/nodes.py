@@ -35,6 +35,11 @@ class Node:
         """The tensors that this node reads."""
         return ()
 
+    @property
+    def alternatives(self) -> tuple["Tensor", ...]:
+        """The same entries in another form, which may have to replace the node."""
+        return ()
+
     def whole(self) -> "Tensor":
         """The node as a tensor of all its entries, in order."""
         return Tensor(self, torch.arange(math.prod(self.shape)).reshape(self.shape))
@@ -156,6 +161,20 @@ class Elementwise(_OfOne):
 
 
 @dataclasses.dataclass(eq=False)
+class Joint(Node):
+    """A function f(x, y, …) of several tensors, entry by entry."""
+
+    terms: tuple[Tensor, ...]
+    name: str
+    f: Callable[..., jax.Array]
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The arguments of the function."""
+        return self.terms
+
+
+@dataclasses.dataclass(eq=False)
 class Reduction(_OfOne):
     """The mean, or the sum, over axes of x; the shape is that without the axes."""
 
@@ -185,11 +204,24 @@ class Softmax(_OfOne):
 
 
 @dataclasses.dataclass(eq=False)
+class LogSumExp(_OfOne):
+    """ln Σ_k exp(x_k) along the last axis."""
+
+
+@dataclasses.dataclass(eq=False)
 class Rotation(_OfOne):
-    """Coordinates (m, m + D/2) rotated by positions·base^{-2m/D}, for dot products only."""
+    """Coordinates (m, m + D/2) rotated by positions·base^{-2m/D}, for dot products only;
+    `written_out` is the same as sums and products, for everything else.
+    """
 
     positions: np.ndarray  # of the shape without the last axis
     base: float
+    written_out: Tensor
+
+    @property
+    def alternatives(self) -> tuple[Tensor, ...]:
+        """The sums and products."""
+        return (self.written_out,)
 
 
 @dataclasses.dataclass(eq=False)
@@ -223,7 +255,13 @@ def pulled(tensor: Tensor, operand: Tensor) -> Tensor:
     return at(operand.node, operand.ids.reshape(-1)[tensor.ids])
 
 
-def ancestors(outputs: Iterable[Node]) -> list[Node]:
-    """Every node that the outputs depend on, each after what it reads; the last output first."""
-    read = lambda node: [t.node for t in reversed(node.operands)]
+def ancestors(outputs: Iterable[Node], alternatives: bool = False) -> list[Node]:
+    """Every node that the outputs depend on, each after what it reads; the last output first.
+    With `alternatives`, also those that other forms of them depend on.
+    """
+
+    def read(node: Node) -> list[Node]:
+        found = (*node.operands, *node.alternatives) if alternatives else node.operands
+        return [t.node for t in reversed(found)]
+
     return after_inputs(reversed(list(outputs)), read)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from limitlaw.torch import nodes
-from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.nodes import Tensor
 
 TABLE_ERROR = 1e-5  # largest error of float32 tables
@@ -18,9 +17,16 @@ def rotation(a: Tensor, b: Tensor) -> Tensor | None:
             continue
         (x, cos), (turned, sin) = first, second
         if _is_turned(turned, x):
-            positions, base = _angles(cos, sin, x.shape[-1])
-            return nodes.Rotation(x.shape, x, positions, base).whole()
+            found = _angles(cos, sin, x.shape[-1])
+            return None if found is None else _turned(x, *found, straight, crossed)
     return None
+
+
+def _turned(
+    x: Tensor, positions: np.ndarray, base: float, straight: Tensor, crossed: Tensor
+) -> Tensor:
+    plain = nodes.WeightedSum(x.shape, ((1.0, straight), (1.0, crossed))).whole()
+    return nodes.Rotation(x.shape, x, positions, base, plain).whole()
 
 
 def _times_table(tensor: Tensor) -> tuple[Tensor, np.ndarray] | None:
@@ -50,20 +56,21 @@ def _is_turned(turned: Tensor, x: Tensor) -> bool:
     )
 
 
-def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float]:
-    """The positions and the base of tables of cos and sin of position·base^{-2m/D}."""
+def _angles(cos: np.ndarray, sin: np.ndarray, D: int) -> tuple[np.ndarray, float] | None:
+    """The positions and the base of tables of cos and sin of position·base^{-2m/D}; None for
+    other tables, as scaled and interpolated ones.
+    """
     half = D // 2
     turns = (cos + 1j * sin)[..., :half]
     positions = _positions(turns[..., 0])
     base = _base(turns.reshape(-1, half), positions.reshape(-1), D)
+    if base is None:
+        return None
     angle = positions[..., None] * base ** (-2 * np.arange(half) / D)
     table = np.exp(1j * np.concatenate([angle, angle], axis=-1))
     size = np.maximum(1.0, np.abs(positions))[..., None]
     if (np.abs(table - (cos + 1j * sin)) > TABLE_ERROR * size).any():
-        raise ConversionError(
-            "a rotary table is not that of the angles position·base^(-2m/D): scaled or "
-            "interpolated rotary embeddings have no rule; set rope_scaling to its default"
-        )
+        return None
     return positions, base
 
 
@@ -75,19 +82,19 @@ def _positions(turns: np.ndarray) -> np.ndarray:
     return found[inverse].reshape(turns.shape).astype(float)
 
 
-def _base(turns: np.ndarray, positions: np.ndarray, D: int) -> float:
-    """The base, from the slowest frequency and two neighbouring positions."""
+def _base(turns: np.ndarray, positions: np.ndarray, D: int) -> float | None:
+    """The base, from the slowest frequency and two neighbouring positions; None without these."""
     if D == 2:
         return 10_000.0
     order = np.argsort(positions, kind="stable")
     steps = np.flatnonzero(np.diff(positions[order]) == 1)
     if not len(steps):
-        raise ConversionError(
-            "a rotary table has no two neighbouring positions, from which its base could be read"
-        )
+        return None
     first, second = order[steps[0]], order[steps[0] + 1]
     last = D // 2 - 1
     angle = np.angle(turns[second, last] / turns[first, last])
+    if not angle > 0:
+        return None
     base = float(angle ** (-D / (2 * last)))
     near = float(f"{base:.3g}")
     return near if abs(base - near) < TABLE_ERROR * base * D else base

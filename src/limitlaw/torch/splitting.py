@@ -22,7 +22,7 @@ def split(outputs: Sequence[Tensor], known: Known) -> Known:
     parts.
     """
     kept = list(outputs)
-    for node in reversed(ancestors([t.node for t in kept])):
+    for node in reversed(ancestors([t.node for t in kept], alternatives=True)):
         if isinstance(
             node, nodes.Weighed | nodes.WeightedSum | nodes.Times | nodes.Elementwise
         ) or (isinstance(node, nodes.Random) and len(node.shape) == 1):
@@ -32,8 +32,9 @@ def split(outputs: Sequence[Tensor], known: Known) -> Known:
 
 def _readers(node: Node, outputs: Iterable[Tensor]) -> list[Tensor]:
     found = {id(t): t for t in outputs if t.node is node}
-    for other in ancestors([t.node for t in outputs]):
-        found |= {id(t): t for t in other.operands if t.node is node}
+    for other in ancestors([t.node for t in outputs], alternatives=True):
+        read = (*other.operands, *other.alternatives)
+        found |= {id(t): t for t in read if t.node is node}
     return list(found.values())
 
 

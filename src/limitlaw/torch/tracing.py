@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import torch
 from torch.utils import _pytree as pytree
 
-from limitlaw.arguments import first_line
+from limitlaw.arguments import first_line, shown
 from limitlaw.torch import nodes
+from limitlaw.torch.complexes import Complex
 from limitlaw.torch.errors import ConversionError, Label, label_of, refused
 from limitlaw.torch.exporting import SILENT, Exported, arguments_of, name_of, result_of
 from limitlaw.torch.nodes import Node, Tensor
@@ -127,7 +128,8 @@ def _step(
     """The numbers and the symbol of one operation."""
     name = name_of(node.target)
     args, kwargs = arguments_of(node, symbols.__getitem__)
-    random = any(isinstance(x, Tensor) for x in pytree.tree_flatten((args, kwargs))[0])
+    kinds = {type(x) for x in pytree.tree_flatten((args, kwargs))[0]}
+    random = bool(kinds & {Tensor, Complex})
     if not random or name in SILENT or name in _OF_SHAPES:
         result = result_of(node, numbers)
         return result, result
@@ -135,7 +137,7 @@ def _step(
     if node.target is operator.getitem:
         return result_of(node, numbers), args[0][args[1]]
     assert callable(node.target)
-    rule = rule_of(node.target)
+    rule = rule_of(node.target, Complex in kinds)
     if rule is None:
         raise ConversionError(f"{label}: the operation {node.target} has no rule. {ATEN_ADVICE}")
     return result_of(node, numbers), _ruled(rule, node, label, args, kwargs)
@@ -153,14 +155,24 @@ def _ruled(
     except ConversionError as error:
         raise ConversionError(f"{label}: {first_line(error)}") from error
     except (TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
+        read = ", ".join(_shown(x) for x in args)
         raise ConversionError(
-            f"{label}: the rule for {node.target} does not cover these arguments "
-            f"({first_line(error)})"
+            f"{label}: the operation {node.target} has no rule for these arguments ({read}). "
+            f"{ATEN_ADVICE}"
         ) from error
     for tensor in pytree.tree_flatten(symbol)[0]:
         if isinstance(tensor, Tensor):
             _labelled(tensor.node, label)
     return symbol
+
+
+def _shown(x: object) -> str:
+    """An argument of an operation in a few words."""
+    if isinstance(x, Tensor | Complex):
+        return f"random values of shape {tuple(x.shape)}"
+    if isinstance(x, torch.Tensor):
+        return f"constants of shape {tuple(x.shape)}"
+    return shown(x)
 
 
 def _labelled(node: Node, label: Label) -> None:

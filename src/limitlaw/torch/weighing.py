@@ -1,4 +1,4 @@
-"""Products with weight matrices, attention, and convolutions of constant images."""
+"""Products with weight matrices, and attention."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import torch
 from limitlaw.torch import making as make
 from limitlaw.torch import nodes
 from limitlaw.torch.errors import ConversionError
+from limitlaw.torch.functions import FUNCTIONS
 from limitlaw.torch.making import Entries, moved
 from limitlaw.torch.nodes import Tensor
 
@@ -20,9 +21,7 @@ def linear(x: Entries, weight: Entries, bias: Entries | None = None) -> Entries:
     elif make.single(weight) == 0:
         product = torch.zeros((*x.shape[:-1], weight.shape[0]), dtype=torch.float64)
     else:
-        raise ConversionError(
-            "a weight matrix of given numbers that are not all zero has no rule; initialise it"
-        )
+        product = make.contract(x, moved(weight, lambda t: t.t()))
     if bias is None:
         return product
     if isinstance(product, torch.Tensor) and isinstance(bias, torch.Tensor):
@@ -44,6 +43,16 @@ def _weighed(x: Entries, weight: Tensor) -> Tensor:
     """Σ_c W_rc x_c; a table that is also read as vectors (tied logits) gives dot products."""
     if not isinstance(weight.node, nodes.Random):
         return make.contract(x, weight.moved(lambda ids: ids.t()))
+    if isinstance(x, Tensor) and len(sizes := make.parts_of_last(x)) > 1:
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        parts = [
+            linear(
+                x.moved(lambda ids, i=i, s=s: ids[..., i : i + s]),
+                weight.moved(lambda ids, i=i, s=s: ids[:, i : i + s]),
+            )
+            for i, s in zip(starts, sizes, strict=True)
+        ]
+        return make.combine(*((1.0, part) for part in parts))
     shape = (*x.shape[:-1], weight.shape[0])
     if weight.node.tied:
         flat = moved(x, lambda t: t.reshape(-1, x.shape[-1]))
@@ -78,6 +87,29 @@ def attention(
     return make.contract(make.attention_weights(q, k, attn_mask, is_causal, scale), v)
 
 
+def gru_cell(
+    x: Entries,
+    state: Entries,
+    w_x: Entries,
+    w_state: Entries,
+    b_x: Entries | None = None,
+    b_state: Entries | None = None,
+) -> Entries:
+    """One step of a gated recurrent unit: (1 − z) tanh(n_x + r n_h) + z h."""
+    of_x, of_state = linear(x, w_x, b_x), linear(state, w_state, b_state)
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = (
+        [moved(y, lambda t, i=i: t.chunk(3, -1)[i]) for i in range(3)] for y in (of_x, of_state)
+    )
+    gate = lambda a, b: make.function(
+        "sigmoid", FUNCTIONS["sigmoid"], make.combine((1, a), (1, b))
+    )
+    r, z = gate(r_x, r_h), gate(z_x, z_h)
+    inner = make.combine((1.0, n_x), (1.0, make.multiply(r, n_h)))
+    new = make.function("tanh", FUNCTIONS["tanh"], inner)
+    kept = make.multiply(z, make.combine((1.0, state), (-1.0, new)))
+    return make.combine((1.0, new), (1.0, kept))
+
+
 def einsum(equation: str, operands: Sequence[Entries], path: object = None) -> Entries:
     """The rule of einsum for two operands, with indices that are batch, kept or summed: one
     contraction.
@@ -104,44 +136,3 @@ def einsum(equation: str, operands: Sequence[Entries], path: object = None) -> E
     letters = [*batch, *left, *right]
     sizes, order = [size[i] for i in letters], [letters.index(i) for i in output]
     return moved(product, lambda t: t.reshape(sizes).permute(order))
-
-
-# --- convolutions of given images: patches that one weight matrix embeds -------------------------
-
-
-def convolution(
-    x: Entries,
-    weight: Entries,
-    bias: Entries | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Entries:
-    """A convolution of a constant image: every patch, as a vector, times the weights."""
-    if isinstance(x, Tensor) or not isinstance(weight, Tensor) or groups != 1:
-        raise ConversionError(
-            "only convolutions of given images, as those of patches, have a rule; see "
-            "limitlaw.conv2d"
-        )
-    flat = len(weight.shape) == 3  # a sequence is an image of one row
-    image = x[:, :, None, :] if flat else x
-    rows, channels, *sides = weight.shape
-    kernel = (1, *sides) if flat else tuple(sides)
-    steps, margins, gaps = (
-        (own, given[-1]) if flat else (given[0], given[-1])
-        for own, given in ((1, _sides(stride)), (0, _sides(padding)), (1, _sides(dilation)))
-    )
-    patches = torch.nn.functional.unfold(
-        image, kernel, dilation=gaps, padding=margins, stride=steps
-    )
-    matrix = weight.moved(lambda ids: ids.reshape(rows, -1))
-    embedded = linear(patches.transpose(1, 2), matrix, bias)
-    no_weights = torch.zeros(1, channels, *kernel).double()
-    result = torch.nn.functional.conv2d(image, no_weights, None, steps, margins, gaps)
-    sizes = (len(x), rows, *result.shape[(3 if flat else 2) :])
-    return moved(embedded, lambda t: t.transpose(1, 2).reshape(sizes))
-
-
-def _sides(sizes: int | Sequence[int]) -> Sequence[int]:
-    return [sizes] if isinstance(sizes, int) else sizes

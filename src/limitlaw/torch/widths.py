@@ -105,9 +105,25 @@ def fixed_nodes(
         if family
         else frozenset(node for node in order if layouts.of[node].narrow)
     )
-    return fixed | {
+    known = fixed | {
         n for n in order if _has_vectors(layouts, n) and layouts.of[n].dimension in given
     }
+    return frozenset(_of_one_space(order, layouts, set(known)))
+
+
+def _of_one_space(order: Sequence[Node], layouts: Layouts, fixed: set[Node]) -> set[Node]:
+    """Fixed nodes, and those that live in one space with one: they are added, or meet in a dot
+    product.
+    """
+    while True:
+        before = len(fixed)
+        for node in order:
+            read = [] if isinstance(node, nodes.Weighed) else [t.node for t in node.operands]
+            one = [n for n in (node, *read) if _has_vectors(layouts, n)]
+            if any(n in fixed for n in one):
+                fixed.update(one)
+        if len(fixed) == before:
+            return fixed
 
 
 def _has_vectors(layouts: Layouts, node: Node) -> bool:

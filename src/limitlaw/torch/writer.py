@@ -9,14 +9,17 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from limitlaw.arguments import first_line
 from limitlaw.core.space import Dim
 from limitlaw.language.indexable import Indexable
 from limitlaw.language.matrices import Matrix
 from limitlaw.language.tree import Value
 from limitlaw.language.values import Scalars, Wide
 from limitlaw.torch.digits import Digits, places
+from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.layouts import Layouts
 from limitlaw.torch.nodes import Node, Tensor
+from limitlaw.torch.scales import Parameter
 
 AnyValue: TypeAlias = Wide | Scalars
 V = TypeVar("V", bound=Indexable)  # of values, which reading them keeps
@@ -32,8 +35,23 @@ class Writer:
         self.layouts, self.rules, self.width, self.fixed = layouts, rules, width, fixed
         self.values: dict[Node, AnyValue] = {}
         self.weights: dict[Matrix | Value, np.ndarray] = {}
-        self.shared: dict[tuple[object, ...], Matrix] = {}
+        self.shared: dict[tuple[object, ...], tuple[Matrix, int]] = {}
+        self.initial: dict[tuple[object, ...], AnyValue] = {}
+        self._owners: dict[str, list[np.ndarray]] = {}
         self._read: dict[tuple[object, ...], AnyValue] = {}
+
+    def own(self, parameter: Parameter, entries: np.ndarray) -> None:
+        """Let a matrix, or initial vectors, be these entries of a parameter, of which no other is
+        any: the program would draw them independently.
+        """
+        found = self._owners.setdefault(parameter.key, [])
+        mine = entries[entries != 0]
+        if any(_overlap(mine, other) for other in found):
+            raise ConversionError(
+                f"{parameter.name} is read in two ways, as different matrices: a program would "
+                "draw it twice"
+            )
+        found.append(mine)
 
     def layout(self, node: Node) -> Digits:
         """The layout of a node."""
@@ -47,8 +65,18 @@ class Writer:
     def value(self, node: Node) -> AnyValue:
         """The value of a node, whose batch axes are the digits that are not coordinates."""
         if node not in self.values:
-            self.values[node] = filled(self.rules[type(node)](self, node), self.layout(node).batch)
+            self.values[node] = filled(self._made(node), self.layout(node).batch)
         return self.values[node]
+
+    def _made(self, node: Node) -> AnyValue:
+        try:
+            return self.rules[type(node)](self, node)
+        except ConversionError:
+            raise
+        except (ValueError, TypeError, IndexError, NotImplementedError) as error:
+            raise ConversionError(
+                f"{node.label}: the language has no such program ({first_line(error)})"
+            ) from error
 
     def read(self, tensor: Tensor, shape: Sequence[int], meeting: int | None = None) -> AnyValue:
         """The tensor with one batch axis for each axis of the refined shape but the coordinate,
@@ -66,6 +94,18 @@ class Writer:
     def operand(self, tensor: Tensor, layout: Digits) -> AnyValue:
         """A tensor that meets others entry by entry in a node of this layout."""
         return self.read(tensor, layout.sizes, layout.coordinate)
+
+
+PROBES = 16  # entries that are looked for
+
+
+def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
+    """Have two arrays of random numbers entries in common?"""
+    return any(
+        bool((b == x).any())
+        for a, b in ((one, other), (other, one))
+        for x in a[:: max(1, len(a) // PROBES)]
+    )
 
 
 # --- values where a tensor reads them ------------------------------------------------------------

@@ -1,7 +1,9 @@
 """A program from nodes whose coordinate axes are known: one function for each kind of node."""
 
+import functools
 import math
 
+import jax
 import numpy as np
 
 import limitlaw as ll
@@ -10,21 +12,32 @@ from limitlaw.torch import nodes
 from limitlaw.torch.contracting import ONE_WITHIN, contraction, product
 from limitlaw.torch.errors import ConversionError
 from limitlaw.torch.functions import KNOWN_FUNCTIONS, affine, chain, recognised
-from limitlaw.torch.nodes import Entrywise, Node, Tensor
+from limitlaw.torch.nodes import Entrywise, Tensor
+from limitlaw.torch.rewriting import Rewrite
 from limitlaw.torch.writer import AnyValue, Writer, WritingRules, filled, merged, ordered, shaped
+
+TINY = 1e-9  # a variance below which scales are factors: laws have a domain
 
 
 def _random(writer: Writer, node: nodes.Random) -> AnyValue:
     """Initial vectors; rows of zeros, as of padding, are not random."""
     layout = writer.layout(node)
     vectors = layout.coordinate is not None
-    array = node.array.reshape(*layout.batch, layout.dimension if vectors else 1)
+    array = node.array.reshape(layout.sizes)
+    array = np.moveaxis(array, layout.coordinate, -1) if vectors else array[..., None]
+    key = (node.parameter.key, layout, node.array.tobytes())
+    if key in writer.initial:
+        return writer.initial[key]
     used = (array != 0).any(axis=-1).reshape(-1)
     variance = node.parameter.variance
-    cov = variance if used.all() else np.diag(variance * used)
+    unit = 1.0 if variance > TINY else math.sqrt(variance)  # tiny numbers are unit·N(0, 1)
+    cov = variance / unit**2 if used.all() else np.diag(variance / unit**2 * used)
     value = ll.initial(layout.batch, cov=cov, dim=writer.dim(node) if vectors else 1)
-    writer.weights[value] = array
-    return value if vectors else ll.average(value)
+    writer.own(node.parameter, node.array)
+    writer.weights[value] = array / unit
+    result = value if vectors else ll.average(value)
+    writer.initial[key] = result if unit == 1 else unit * result
+    return writer.initial[key]
 
 
 def _given(writer: Writer, node: nodes.Fixed) -> AnyValue:
@@ -82,6 +95,22 @@ def _of_numbers(p: Scalars, node: nodes.Elementwise) -> Scalars:
     if name in (None, "square", "gelu_tanh"):
         return p * p if name == "square" else ll.apply(node.f, p)
     return KNOWN_FUNCTIONS[name](p)
+
+
+def _jointly(writer: Writer, node: nodes.Joint) -> AnyValue:
+    """A function of several tensors."""
+    layout = writer.layout(node)
+    values = [writer.operand(t, layout) for t in node.terms]
+    if layout.coordinate is not None:
+        return ll.map(node.f, *values)
+    return ll.apply(node.f, *(scalars(v) for v in values))
+
+
+def _log_sum_exp(writer: Writer, node: nodes.LogSumExp) -> AnyValue:
+    shape, pieces = writer.layouts.meeting[node]
+    p = scalars(filled(writer.read(node.x, shape), shape))
+    axes = tuple(range(-pieces, 0))
+    return ll.apply(functools.partial(jax.nn.logsumexp, axis=axes), p)
 
 
 def _reduction(writer: Writer, node: nodes.Reduction) -> AnyValue:
@@ -152,13 +181,12 @@ def _placed(writer: Writer, node: nodes.Concatenation, part: Tensor, start: int)
     return ordered(moved, np.argsort(order).tolist())
 
 
-def _misplaced(writer: Writer, node: Node) -> AnyValue:
-    what = (
-        "a mask is read by a softmax only"
-        if isinstance(node, nodes.Masked)
-        else ("a rotary embedding is read by a dot product only")
-    )
-    raise ConversionError(f"{node.label}: {what}")
+def _misplaced(writer: Writer, node: nodes.Masked) -> AnyValue:
+    raise ConversionError(f"{node.label}: a mask is read by a softmax only")
+
+
+def _written_out(writer: Writer, node: nodes.Rotation) -> AnyValue:
+    raise Rewrite(node, node.written_out)
 
 
 WRITING_RULES: WritingRules = {
@@ -173,5 +201,7 @@ WRITING_RULES: WritingRules = {
     nodes.Softmax: _softmax,
     nodes.Concatenation: _concatenation,
     nodes.Masked: _misplaced,
-    nodes.Rotation: _misplaced,
+    nodes.Joint: _jointly,
+    nodes.LogSumExp: _log_sum_exp,
+    nodes.Rotation: _written_out,
 }

@@ -1,6 +1,7 @@
 """The commands `limitlaw depth` and `limitlaw phase`: statistics of a Transformer, or a map."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FEWER_DRAWS = "ask for fewer --samples, --tokens or blocks (--depth)"
 PRINTED = "variance,correlation,effective_rank,entropy,participation,score_variance,kurtosis,kl"
 DRAWS_HELP = "Draws; as many as an error of --rtol takes."
+LOSS_DRAWS = 256  # of the kernel that the head reads
 RTOL_HELP = "Relative standard error to reach: 0.01."
 STD_HELP = "Scale of these matrices."
 
@@ -71,6 +73,9 @@ class DepthOptions:
     rtol: float | None = option(None, "R", RTOL_HELP)
     seed: int | None = option(None, "N", "Seed of the draws.")
     gradients: bool = flag("Also what comes back from a random readout, and to each matrix.")
+    vocab: int | None = option(None, "V", "Also the initial loss over so many tokens.")
+    head_std: float = option(1.0, "SD", "Scale of the head: √n times the std of its entries.")
+    tied: bool = flag("The head is the embedding (needs --width).")
     every: int = option(1, "K", "Print every K-th layer, and the last.")
     plot: Path | None = option(None, "FILE", "Draw the curves into a .png, .pdf or .svg.")
     csv: Path | None = option(None, "FILE", "Write the numbers with all their digits.")
@@ -85,6 +90,7 @@ def depth(asked: DepthOptions) -> None:
     variance, excess kurtosis and KL from a Gaussian, each with its standard error. With
     --gradients, also gradient variance, correlation and ratio from block to block, and the
     squared gradient of every matrix; compilation then takes two seconds or more for each block.
+    With --vocab, the loss of a language model at initialisation, beside ln V.
 
     \b
     Examples:
@@ -92,6 +98,7 @@ def depth(asked: DepthOptions) -> None:
       limitlaw depth --norm post --width 64 --width 256 --plot depth.png
       limitlaw depth --hidden 0 --statistics variance,correlation --every 4
       limitlaw depth --depth 3 --tokens 4 --width 64 --gradients
+      limitlaw depth --depth 2 --tokens 8 --vocab 50257 --head-std 0.55 --width 768 --tied
     """
     network = asked.network.network()
     if asked.every < 1:
@@ -110,6 +117,37 @@ def depth(asked: DepthOptions) -> None:
         rows = list(enumerate(trace.rows(compact)))
         kept = [row for i, row in rows if i % asked.every == 0 or i == len(rows) - 1]
         printed_table(("layer", *trace.labels.values()), kept, network.title, trace.title, 140)
+    for line in _losses(network, asked):
+        typer.echo(line)
+
+
+def _losses(network: "Network", asked: DepthOptions) -> Iterator[str]:
+    """The initial loss behind a norm and a head: as n → ∞, and at each width."""
+    if asked.vocab is None:
+        if asked.tied:
+            raise ValueError("--tied says what head there is: it needs --vocab")
+        return
+    if asked.tied and not asked.width:
+        raise ValueError("--tied needs --width: the own token's logit grows as √n")
+    from limitlaw.depth.layers import stages
+    from limitlaw.depth.loss import network_loss
+    from limitlaw.depth.network import NORMALISATIONS
+
+    y = network.program()
+    first, _ = stages(y)
+    read = NORMALISATIONS[network.normalise](y) if network.norm == "pre" else y
+    for width in (*([] if asked.tied else [None]), *(asked.width or ())):
+        found = network_loss(
+            first,
+            read,
+            asked.vocab,
+            asked.head_std,
+            width,
+            asked.tied,
+            asked.samples or LOSS_DRAWS,
+            asked.seed,
+        )
+        yield f"{'n → ∞' if width is None else f'n = {width}'}: {found} [{found.kind}]"
 
 
 def _traces(network: "Network", asked: DepthOptions) -> list["Trace"]:
