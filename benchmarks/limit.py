@@ -4,6 +4,7 @@ Times are medians. `by hand` is the same kernel written in NumPy with one arccos
 roots an entry.
 """
 
+import functools
 import resource
 import time
 from collections.abc import Callable
@@ -33,6 +34,10 @@ def median(function: Callable[[], Any], repetitions: int = 30) -> float:
         function()
         times.append(time.perf_counter() - start)
     return float(np.median(times))
+
+
+def _waited(function: Callable[[Any], Any], argument: Any) -> None:
+    function(argument).block_until_ready()
 
 
 def _median(function: Callable[[Any], Any], argument: Any, repetitions: int) -> float:
@@ -84,7 +89,7 @@ def kernels() -> None:
         for inputs in (INPUTS, 10 * INPUTS):
             X = np.random.default_rng(0).normal(size=(inputs, DIMENSION))
             repetitions = 30 if inputs == INPUTS else 3
-            ours = _median(lambda X, f=compiled: f(X).block_until_ready(), X, repetitions)
+            ours = _median(functools.partial(_waited, compiled), X, repetitions)
             theirs = _median(hand, X, repetitions)
             gap = np.abs(np.asarray(compiled(X)) - hand(X)).max()
             line = f"{function.__name__:8}{inputs:5} × {inputs:<5}"

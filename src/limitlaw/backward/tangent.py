@@ -77,7 +77,9 @@ def ntk(
         f, second = without_loops([f, second])
         places = {}
     kernels = Kernels(f, None if f2 is None else second, each=wrt is not None)
-    asked = [None] if wrt is None else [places.get(m) or m for m in matrices]
+    asked: list[Any] = [None]
+    if wrt is not None:
+        asked = [(isinstance(m, Matrix) and places.get(m)) or m for m in matrices]
     found = tuple(kernels.of(at).reshape(*f.shape, *second.shape) for at in asked)
     return found[0] if wrt is None or isinstance(wrt, Parameter) else found
 
@@ -118,7 +120,7 @@ def is_trained(v: Value) -> bool:
 
 def _parameters(values: Sequence[Value]) -> list[Parameter]:
     """All matrices, then all vectors, in order of first use."""
-    made = [v.op for v in ancestors(values) if is_trained(v)]
+    made = [v.op for v in ancestors(values) if isinstance(v.op, ops.MatMul | ops.Trained)]
     found = dict.fromkeys(map(parameter_of, made))
     return sorted(found, key=lambda parameter: not isinstance(parameter, Matrix))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from limitlaw.backward.reverse import CameBack, came_back, is_product
 from limitlaw.backward.tangent import squared_norms
+from limitlaw.backward.uses import Parameter
 from limitlaw.depth.layers import stages
 from limitlaw.language import ops
 from limitlaw.language.functions import dot, initial
@@ -101,7 +102,7 @@ class _Writer:
         """How many norms there are."""
         return sum(int(norm.shape[0]) if norm.shape else 1 for norm in self.norms)
 
-    def _add_loop(self, x: Wide, known: dict[Matrix, int], came: CameBack) -> None:
+    def _add_loop(self, x: Wide, known: dict[Parameter, int], came: CameBack) -> None:
         op: Any = x.op
         loop, order = op.scan, list(range(op.loop.times)[:: -1 if op.loop.reverse else 1])
         if loop not in came.read:
@@ -144,13 +145,14 @@ def _gram(b: Wide) -> Scalars:
     return dot(b, b, "linear")
 
 
-def _named(places: dict[Matrix, int]) -> dict[str, int]:
+def _named(places: dict[Parameter, int]) -> dict[str, int]:
     """Places by the names of matrices, W_1, W_2, … for those that have none, in the order in which
     the layer multiplies by them.
     """
     found: dict[str, int] = {}
     unnamed = 0
     for matrix, place in places.items():
+        assert isinstance(matrix, Matrix)
         unnamed += not matrix.name
         name = f"W_{matrix.name or unnamed}"
         same = sum(known.split("'")[0] == name for known in found)

@@ -125,7 +125,7 @@ class _Rewriter:
             met = [v for v in self.facts.products[family] if _into_heads(v)]
             shared = frozenset(v.vectors[0] for v in met if not _axes_met(v))
             groups.setdefault((wide, shared) if shared else family, []).append(family)
-        found = {}
+        found: dict[Family, One] = {}
         for group in groups.values():
             total, starts = 0, {}
             for family in group:
