@@ -46,12 +46,14 @@ RANK = dict.fromkeys(LEAVES, -1) | {
     "learning": 6,
     "tangent": 6,
     "depth": 6,
+    "learning": 6,
     "public": 7,
     "": 8,
     "torch": 9,
     "explore": 9,
     "paper": 10,
     "studies": 11,
+    "learn": 11,
     "cli": 12,
     "__main__": 13,
 }
@@ -82,6 +84,8 @@ INSIDE = {
     "depth": dict.fromkeys(("statistics", "network", "layers"), 0)
     | dict.fromkeys(("coordinates", "figures", "table", "summaries", "readout"), 1)
     | {"gradients": 2, "trace": 3, "*": 4},
+    "learning": dict.fromkeys(("regression", "tempering", "figures"), 0)
+    | {"answer": 1, "posterior": 2, "*": 2},
     "backward": {"entries": 0, "pullbacks": 0, "uses": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,

@@ -63,8 +63,10 @@ from limitlaw.laws import (
     Tokens,
     load,
 )
+from limitlaw.learning.answer import Posterior
 from limitlaw.learning.fit import Fitted, fit
 from limitlaw.learning.kernels import Kernel
+from limitlaw.learning.posterior import posterior
 from limitlaw.learning.prediction import Prediction, predict
 from limitlaw.learning.training import AttentionLayer, Training, train
 from limitlaw.nn.attention import attention
@@ -86,6 +88,7 @@ __all__ = [
     "KernelMatrix",
     "Law",
     "Matrix",
+    "Posterior",
     "Prediction",
     "Pushforward",
     "RandomKernel",
@@ -142,6 +145,7 @@ __all__ = [
     "ntk",
     "parameters",
     "plot",
+    "posterior",
     "predict",
     "readout",
     "relu",

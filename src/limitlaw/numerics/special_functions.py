@@ -231,3 +231,27 @@ def _cornish_fisher(df: int | float, z: Float[np.ndarray, "..."]) -> Float[np.nd
     fourth, fifth = 6 * z**4 + 14 * z**2 - 32, 9 * z**5 + 256 * z**3 - 433 * z
     square += -fourth / (405 * df**2) + fifth / (4860 * s * df**2)
     return np.asarray(np.sqrt(df * square))
+
+
+def chi_of_normals(df: Float[np.ndarray, " r"], z: Float[Array, " r"]) -> Float[Array, " r"]:
+    """The lengths χ_df whose quantiles are those of the normals z, as `chi_quantile` has them, to
+    be differentiated; entries with df = ∞ stay normals.
+    """
+    lengths = np.flatnonzero(np.isfinite(df))
+    if not len(lengths):
+        return z
+    polynomials = [_interpolant(float(each)) for each in df[lengths]]
+    if None in polynomials:
+        raise ValueError(f"df must be ≥ 1, got {df[lengths].min():g}")
+    order = max(len(polynomial.coef) for polynomial in polynomials if polynomial)
+    coefficients = np.array(
+        [np.pad(p.coef, (0, order - len(p.coef))) for p in polynomials if p is not None]
+    )
+    x = jnp.clip(z[lengths], -FARTHEST_NORMAL, FARTHEST_NORMAL) / FARTHEST_NORMAL
+
+    def step(later: tuple[Array, Array], c: Array) -> tuple[tuple[Array, Array], None]:
+        return (c + 2 * x * later[0] - later[1], later[0]), None  # Clenshaw's recurrence
+
+    last = jnp.zeros_like(x)
+    (b0, b1), _ = jax.lax.scan(step, (last, last), jnp.asarray(coefficients.T[:0:-1]))
+    return z.at[lengths].set(jnp.exp(coefficients[:, 0] + x * b0 - b1))

@@ -2,6 +2,8 @@
 
 import math
 
+import jax.numpy as jnp
+
 from limitlaw.core.labelled import Axis, Labelled, sizes, union
 from limitlaw.engines.frames.fresh import Dimension, Fresh, apply_roots, bartlett_units, inner
 from limitlaw.numerics.random import Source, normal, split
@@ -39,8 +41,10 @@ def _placed_first(
 ) -> Labelled:
     placing, meeting = split(key)
     first = first.shared([axis for axis in first.axes if axis not in lead]).compressed()
-    T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes)
-    units = apply_roots(first.c, Labelled(T, first.own_axes))
+    units = first.c
+    if not isinstance(D.size, float):  # at ∞ roots are orthonormal, and nothing is drawn
+        T = bartlett_units(first.source(placing), first.roots, D, first.own_sizes)
+        units = apply_roots(units, Labelled(T, first.own_axes))
     return _scores(meeting, units, second).with_axes(union(first.axes, second.axes))
 
 
@@ -53,10 +57,15 @@ def scores_with_drawn(key: Source, units: Labelled, k: Fresh) -> Labelled:
 
 
 def _scores(key: Source, units: Labelled, second: Fresh) -> Labelled:
-    """⟨units, c N⟩, N the components of the second's roots along the axes of the first."""
+    """⟨units, c N⟩, N the components of the second's roots along the axes of the first: the
+    smaller of the two is multiplied by N.
+    """
     second = second.compressed()
     N = normal(
         second.source(key),
         (*second.own_sizes, second.roots, units.array.shape[-1]),
     )
+    if units.array.size < second.c.array.size:
+        turned = apply_roots(units, Labelled(jnp.swapaxes(N, -1, -2), second.own_axes))
+        return inner(turned, second.c)
     return inner(units, apply_roots(second.c, Labelled(N, second.own_axes)))

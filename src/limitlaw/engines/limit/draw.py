@@ -8,6 +8,7 @@ wide vector is drawn.
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -125,7 +126,7 @@ class LimitDraw(FramesDraw):
         if value.dim is not None and value.dim.wide:
             if isinstance(op, core.MatMul):
                 self._product(value, op)
-            elif isinstance(op, core.Contract | core.Rename):
+            elif isinstance(op, core.Add | core.Contract | core.Rename | core.Take):
                 self._mix(value, op)
         elif not self._is_undrawn(value):
             super().evaluate(value)
@@ -156,16 +157,35 @@ class LimitDraw(FramesDraw):
         if op.family.cols.wide:
             if value in self.static.facts.behind:
                 self.moments.own(value)  # now, so that no recursion runs through the whole program
-        elif op.family not in self.facts.reused:
+        if op.family in self.facts.reused:
+            return
+        if not op.family.cols.wide or self.low_rank(op.x) is not None:
             self.results[value] = FRAME_RULES[core.MatMul](self, value, op)
 
-    def _mix(self, value: Value, op: core.Contract | core.Rename) -> None:
+    def _mix(
+        self, value: Value, op: core.Add | core.Contract | core.Rename | core.Take
+    ) -> None:
         """Sums of such products stay coefficients on roots: that of all heads is one matrix, and
         no head has a covariance of its own.
         """
-        (x,) = value.vectors
-        if isinstance(self.results.get(x), Form) and all(u in self.results for u in value.inputs):
+        known = all(isinstance(self.results.get(x), Form) for x in value.vectors)
+        apart = all(
+            self.static.facts.independent(v, w)
+            for v, w in itertools.combinations(value.vectors, 2)
+        )
+        if known and apart and all(u in self.results for u in value.inputs):
             self.results[value] = FRAME_RULES[type(op)](self, value, op)
+
+    def low_rank(self, value: Value) -> Fresh | None:
+        """A wide vector as coefficients on fewer roots than it has entries: what is made of data
+        of few dimensions by matrices and scores.
+        """
+        form = self.results.get(value)
+        if not isinstance(form, Form) or form.fresh is None or form.drawn is not None:
+            return None
+        fresh = form.fresh
+        entries = math.prod(int(axis.size) for axis in value.axes if axis not in fresh.own)
+        return fresh if fresh.roots < entries else None
 
     def product(self, value: Value, equal: Equal) -> Covariance | None:
         """Cov(W x) for x of fixed dimension, where W meets nothing else; that of their sums."""
@@ -178,6 +198,8 @@ class LimitDraw(FramesDraw):
         assert value.dim is not None
         if not value.dim.wide:
             return super().only_fresh(value)
+        if (fresh := self.low_rank(value)) is not None:
+            return fresh
         with self.invariants.asked_for(("factor", value), value) as before:
             if before:
                 return before[0]

@@ -1,0 +1,1 @@
+"""Tasks that show what networks with few heads learn, and Gaussian processes do not."""
