@@ -85,7 +85,7 @@ INSIDE = {
     | dict.fromkeys(("coordinates", "figures", "table", "summaries", "readout"), 1)
     | {"gradients": 2, "trace": 3, "*": 4},
     "learning": dict.fromkeys(("regression", "tempering", "figures"), 0)
-    | {"answer": 1, "posterior": 2, "*": 2},
+    | {"answer": 1, "sampling": 2, "posterior": 3, "*": 3},
     "backward": {"entries": 0, "pullbacks": 0, "uses": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,

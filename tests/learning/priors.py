@@ -161,13 +161,15 @@ def reference(network: Network, X, t, count: int, seed: int) -> Reference:
     found, logs, k = [], [], len(t)
     for K in network.kernels(X, count, seed):
         C = K[:, :k, :k] + NOISE**2 * np.eye(k)
-        solved = np.linalg.solve(C, np.concatenate([np.broadcast_to(t[:, None], (len(K), k, 1)),
-                                                    K[:, :k, k:]], axis=-1))
+        solved = np.linalg.solve(
+            C, np.concatenate([np.broadcast_to(t[:, None], (len(K), k, 1)), K[:, :k, k:]], axis=-1)
+        )
         across = K[:, k:, :k] @ solved
         mean = across[..., 0]
         second = K[:, k:, k:] - across[..., 1:] + mean[:, :, None] * mean[:, None]
-        logs.append(-0.5 * (solved[..., 0] @ t + np.linalg.slogdet(C)[1]
-                            + k * math.log(2 * math.pi)))
+        logs.append(
+            -0.5 * (solved[..., 0] @ t + np.linalg.slogdet(C)[1] + k * math.log(2 * math.pi))
+        )
         found.append(np.concatenate([mean, second.reshape(len(K), -1)], axis=1))
     log, values = np.concatenate(logs), np.concatenate(found)
     w = np.exp(log - log.max())

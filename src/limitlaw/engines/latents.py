@@ -49,7 +49,7 @@ class KernelFactor(Reading):
     """
 
     def __call__(self, draw: Any, outputs: Outputs) -> Any:
-        (y, layout), *others = outputs
+        (_, layout), *others = outputs
         m = math.prod(finite_shape(layout))
         factor = _factor(draw, outputs[0], m)
         low = factor is not None and factor.shape[-1] < m
@@ -82,7 +82,9 @@ class LatentPlan:
     """
 
     def __init__(self, outputs: Sequence[Output], reading: Reading, width: int | None) -> None:
-        self._follow = _limit(outputs, reading) if width is None else _finite(outputs, reading, width)
+        self._follow = (
+            _limit(outputs, reading) if width is None else _finite(outputs, reading, width)
+        )
         source = Quasi(jax.random.key(0), most=math.inf)
         draw: dict[str, FramesDraw] = {}
 

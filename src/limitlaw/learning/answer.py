@@ -17,7 +17,7 @@ from limitlaw.engines.bounds import check_memory
 from limitlaw.engines.latents import LatentMap
 from limitlaw.float64 import methods_in_float64
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, Law, RandomKernel
-from limitlaw.learning.regression import KernelOrFactor, log_likelihood, prediction
+from limitlaw.learning.regression import log_likelihood, prediction
 from limitlaw.learning.tempering import systematic
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ class Posterior:
     `predict(test)` is the law of the readout f elsewhere, a mixture of the predictions of Gaussian
     processes, one for each draw of what stays random in the network. `log_evidence()`,
     `kernel()`, `attention(layer)` and `scores(layer)` say what data tell of the network.
-    `effective_samples` and `split_r_hat` say how good the draws are, and `how` how they were found.
+    `effective_samples` and `split_r_hat` say how good the draws are, `how` where they are from,
+    and `stable` whether the evidence stayed the same with more moves.
     """
 
     def __init__(self, problem: Problem, latents: Latents) -> None:
@@ -275,8 +276,10 @@ class Posterior:
             part = x[start : start + size]
             padded = np.pad(part, ((0, size - len(part)), (0, 0)), mode="edge")
             made = compiled(problem.map.arrays, jnp.asarray(padded), data)
-            found.append(jax.tree.map(lambda a, n=len(part): np.asarray(a)[:n], made))
-        return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+            found.append([np.asarray(a)[: len(part)] for a in jax.tree.leaves(made)])
+            structure = jax.tree.structure(made)
+        arrays = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        return jax.tree.unflatten(structure, arrays)
 
     @functools.cached_property
     def _equal(self) -> np.ndarray:
@@ -304,8 +307,7 @@ class Posterior:
         """The law of the attention weights of a layer given the targets, (batch, heads, queries,
         keys) as the softmax of the program has them: of the queries that y is made of.
 
-        Heads may be exchanged in it, and the likelihood does not tell them apart: each has the same
-        law.
+        Heads may be exchanged: the likelihood does not tell them apart, each has the same law.
         """
         return self._of_weights("attention", layer, lambda A: A)
 

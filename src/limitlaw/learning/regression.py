@@ -29,8 +29,8 @@ Rows = Any  # indices of some of the m inputs
 def log_likelihood(
     given: KernelOrFactor, S: Float[Array, "k m"] | None, t: Float[Array, "k o"], noise: Any
 ) -> Float[Array, ""]:
-    """log N(t; 0, S K Sᵀ + τ² I) of the targets t, for each output, summed; −∞ where that matrix is
-    singular. S selects the entries that were observed: None is all. (A product with S has a
+    """log N(t; 0, S K Sᵀ + τ² I) of the targets t, for each output, summed; −∞ where that matrix
+    is singular. S selects the entries that were observed: None is all. (A product with S has a
     derivative that is quicker than that of a selection.)
     """
     Phi, K = given
@@ -111,7 +111,7 @@ def _normalised(squares: Array, L: Array, outputs: int, beside: Any, k: int) -> 
 def prediction(
     given: KernelOrFactor, rows: Rows, t: Float[Array, "k o"], noise: Any, test: Rows
 ) -> tuple[Float[Array, "j o"], Float[Array, "j j"]]:
-    """Mean of f at the rows `test`, for each output, and its covariance, which all outputs share."""
+    """Mean of f at the rows `test`, for each output, and the covariance of all outputs."""
     Phi, K = given
     if Phi is None:
         assert K is not None

@@ -123,9 +123,7 @@ def next_temperature(values: Float[np.ndarray, " N"], beta: float) -> float:
     return beta + max(low, LEAST_STEP)
 
 
-def systematic(
-    weights: Float[np.ndarray, " N"], count: int, u: float
-) -> np.ndarray:
+def systematic(weights: Float[np.ndarray, " N"], count: int, u: float) -> np.ndarray:
     """Indices drawn by weights, each as often as its share of `count`, rounded up or down."""
     ends = np.cumsum(weights)
     return np.minimum(

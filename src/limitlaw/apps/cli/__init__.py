@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from limitlaw.apps.cli import audit, depth, explore, layer, reproduce
+from limitlaw.apps.cli import audit, depth, explore, layer, learn, reproduce
 from limitlaw.apps.cli.errors import end_promptly
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ for each in (
     depth.phase,
     reproduce.studies,
     audit.audit,
+    learn.learn,
 ):
     app.command()(each)
 

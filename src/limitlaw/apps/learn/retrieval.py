@@ -1,16 +1,16 @@
 """The retrieval task: the first token of a sequence asks for the value behind its key.
 
 A sequence has a question and s − 1 pairs of a key and a value, the keys all different. Tokens are
-vectors of D = keys + 2 coordinates of variance about one: the key, √keys e_k; the value; and
-whether the token is the question. The target is the value of the pair with the question's key.
+vectors of D = keys + 2 coordinates: the key, 2√D e_k; the value, of variance one; and 2√D if the
+token is the question. The target is the value of the pair with the question's key.
 """
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 import limitlaw as ll
 
@@ -31,41 +31,54 @@ class Retrieval:
         if not 2 <= self.tokens <= self.keys + 1:
             raise ValueError(f"tokens must be from 2 to keys + 1 = {self.keys + 1}")
 
-    def drawn(self) -> tuple[Float[np.ndarray, "m s D"], Float[np.ndarray, " m"]]:
-        """Sequences, those for training first, and their targets without noise."""
+    def drawn(self) -> "Sequences":
+        """Sequences, those for training first, with their targets without noise."""
         rng = np.random.default_rng(self.seed)
-        m, pairs = self.train + self.test, self.tokens - 1
+        m, pairs, D = self.train + self.test, self.tokens - 1, self.keys + 2
         keys = rng.permuted(np.tile(np.arange(self.keys), (m, 1)), axis=1)[:, :pairs]
         values, asked = rng.normal(size=(m, pairs)), rng.integers(0, pairs, m)
-        X = np.zeros((m, self.tokens, self.keys + 2))
-        rows, size = np.arange(m), 2 * math.sqrt(X.shape[-1])
+        X, rows, size = np.zeros((m, self.tokens, D)), np.arange(m), 2 * math.sqrt(D)
         X[rows[:, None], 1 + np.arange(pairs), keys] = size
         X[rows, 0, keys[rows, asked]] = size
         X[:, 1:, self.keys] = values
-        X[:, 0, self.keys + 1] = 1.0
-        return X, values[rows, asked]
+        X[:, 0, self.keys + 1] = size
+        return Sequences(X, values[rows, asked], 1 + asked)
 
     def answer(self, heads: int | float, samples: int, key: Any) -> "Answer":
-        """What a layer of attention with so many heads makes of the task."""
-        X, values = self.drawn()
+        """What the posterior of a layer of attention with so many heads makes of the task."""
+        tokens, values, where = self.drawn()
         rng = np.random.default_rng([self.seed, 1])
         t = values[: self.train] + self.noise * rng.normal(size=self.train)
-        x = ll.Matrix(cols=X.shape[-1]) @ ll.data(X)
+        x = ll.Matrix(cols=tokens.shape[-1]) @ ll.data(tokens)
         y = ll.attention(x, heads, q_std=self.g)[..., 0]
         found = ll.posterior(y, slice(self.train), t, self.noise, samples=samples, key=key)
-        mean = np.asarray(found.mean(slice(self.train, None)).value)
-        value, error = found.log_evidence()
-        return Answer(
-            heads, float(np.mean((mean - values[self.train :]) ** 2)), value, error, found
-        )
+        mean = found.mean(slice(self.train, None)).value
+        error = float(np.mean((mean - values[self.train :]) ** 2))
+        attention = None
+        if heads != math.inf:
+            A = found.attention().mean().reshape(len(tokens), int(heads), self.tokens)
+            attention = float(A[np.arange(len(A)), :, where].mean())
+        return Answer(heads, error, *found.log_evidence(), attention, found)
+
+
+class Sequences(NamedTuple):
+    """Tokens, the value that is asked for, and the place of its token."""
+
+    tokens: Float[np.ndarray, "m s D"]
+    values: Float[np.ndarray, " m"]
+    where: Int[np.ndarray, " m"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The mean squared error on the test, and the log evidence with its error."""
+    """The mean squared error on the test, the log evidence with its error, and the mean attention
+    that a head pays to the token with the answer, given the targets; before, it is 1/s. None where
+    it is not random.
+    """
 
     heads: int | float
     test_error: float
     log_evidence: float
     error: float
+    attention: float | None
     posterior: ll.Posterior

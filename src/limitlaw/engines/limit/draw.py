@@ -154,17 +154,14 @@ class LimitDraw(FramesDraw):
         return value in self.static.facts.undrawn or renamed
 
     def _product(self, value: Value, op: core.MatMul) -> None:
-        if op.family.cols.wide:
-            if value in self.static.facts.behind:
-                self.moments.own(value)  # now, so that no recursion runs through the whole program
+        if op.family.cols.wide and value in self.static.facts.behind:
+            self.moments.own(value)  # now, so that no recursion runs through the whole program
         if op.family in self.facts.reused:
             return
         if not op.family.cols.wide or self.low_rank(op.x) is not None:
             self.results[value] = FRAME_RULES[core.MatMul](self, value, op)
 
-    def _mix(
-        self, value: Value, op: core.Add | core.Contract | core.Rename | core.Take
-    ) -> None:
+    def _mix(self, value: Value, op: core.Add | core.Contract | core.Rename | core.Take) -> None:
         """Sums of such products stay coefficients on roots: that of all heads is one matrix, and
         no head has a covariance of its own.
         """
