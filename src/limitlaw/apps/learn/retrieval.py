@@ -2,7 +2,7 @@
 
 A sequence has a question and s − 1 pairs of a key and a value, the keys all different. Tokens are
 vectors of D = keys + 2 coordinates: the key, 2√D e_k; the value, of variance one; and 2√D if the
-token is the question. The target is the value of the pair with the question's key.
+token is the question. The target is the value of the pair with the question's key, without noise.
 """
 
 import dataclasses
@@ -47,10 +47,9 @@ class Retrieval:
     def answer(self, heads: int | float, samples: int, key: Any) -> "Answer":
         """What the posterior of a layer of attention with so many heads makes of the task."""
         tokens, values, where = self.drawn()
-        rng = np.random.default_rng([self.seed, 1])
-        t = values[: self.train] + self.noise * rng.normal(size=self.train)
         x = ll.Matrix(cols=tokens.shape[-1]) @ ll.data(tokens)
         y = ll.attention(x, heads, q_std=self.g)[..., 0]
+        t = values[: self.train]
         found = ll.posterior(y, slice(self.train), t, self.noise, samples=samples, key=key)
         mean = found.mean(slice(self.train, None)).value
         error = float(np.mean((mean - values[self.train :]) ** 2))
