@@ -84,8 +84,8 @@ INSIDE = {
     "depth": dict.fromkeys(("statistics", "network", "layers"), 0)
     | dict.fromkeys(("coordinates", "figures", "table", "summaries", "readout"), 1)
     | {"gradients": 2, "trace": 3, "*": 4},
-    "learning": dict.fromkeys(("regression", "tempering", "figures"), 0)
-    | {"answer": 1, "sampling": 2, "posterior": 3, "*": 3},
+    "learning": dict.fromkeys(("regression", "tempering"), 0)
+    | {"answer": 1, "figures": 1, "sampling": 2, "posterior": 3, "*": 3},
     "backward": {"entries": 0, "pullbacks": 0, "uses": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,
