@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.learning.posterior import evidence_of
 from limitlaw.learning.regression import log_likelihood
+from limitlaw.learning.sampling import evidence_of
 from limitlaw.learning.tempering import island, measured, mover, next_temperature, systematic
 
 
