@@ -43,7 +43,6 @@ RANK = dict.fromkeys(LEAVES, -1) | {
     "figures": 5,
     "reports": 6,
     "presets": 6,
-    "learning": 6,
     "tangent": 6,
     "depth": 6,
     "learning": 6,

@@ -7,6 +7,7 @@ import numpy as np
 from limitlaw.figures.style import COLOURS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from limitlaw.learning.answer import Posterior, Problem
@@ -18,7 +19,7 @@ def posterior_figure(posterior: "Posterior", problem: "Problem", layer: int) -> 
 
     attends = problem.map.readings > 0
     figure = Figure(figsize=(9.5 if attends else 5.5, 3.4), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, 2 if attends else 1))
+    panels = figure.subplots(1, 2 if attends else 1, squeeze=False)[0]
     _predictions(panels[0], posterior, problem)
     if attends:
         A = np.asarray(posterior.attention(layer).mean())
@@ -28,7 +29,7 @@ def posterior_figure(posterior: "Posterior", problem: "Problem", layer: int) -> 
     return figure
 
 
-def _predictions(panel: object, posterior: "Posterior", problem: "Problem") -> None:
+def _predictions(panel: "Axes", posterior: "Posterior", problem: "Problem") -> None:
     count = int(np.prod(problem.shape))
     place, output = np.arange(count), 0
     mean, sd = np.empty(count), np.empty(count)

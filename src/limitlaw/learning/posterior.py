@@ -120,7 +120,8 @@ def _problem(
         outputs = (output,)
     else:
         engine.check_width(engine.program_of(outputs), width, None)
-    places = np.arange(math.prod(y.shape)).reshape(y.shape)
+    shape = tuple(int(size) for size in y.shape)
+    places = np.arange(math.prod(shape)).reshape(shape)
     rows = _picked("train", train, places)
     t = real_array("targets", targets)
     if is_traced(t):
@@ -135,7 +136,7 @@ def _problem(
     return Problem(
         whole,
         _map_of_training(y, rows, whole, width),
-        tuple(y.shape),
+        shape,
         rows,
         np.asarray(t, float).reshape(len(t), -1),
         t.ndim == 1,

@@ -84,7 +84,10 @@ def mover(measure: Callable[..., Particles]) -> Callable[..., Any]:
         there, w = jax.lax.fori_loop(
             0, LEAPS, lambda _, state: leap(data, beta, angles, state), (here, v)
         )
-        energy = lambda p, v: beta * p.value - 0.5 * jnp.sum(p.x**2 + v**2, axis=-1)
+
+        def energy(p: Particles, v: Array) -> Array:
+            return beta * p.value - 0.5 * jnp.sum(p.x**2 + v**2, axis=-1)
+
         chance = jnp.exp(jnp.minimum(energy(there, w) - energy(here, v), 0.0))
         chance = jnp.where(jnp.isnan(chance), 0.0, chance)
         taken = jax.random.uniform(choice, chance.shape) < chance

@@ -51,7 +51,7 @@ def learn(asked: LearnOptions) -> None:
         for train in asked.train or [120]:
             task = Retrieval(train=train, seed=asked.seed)
             answers += [(train, task.answer(h, asked.samples, asked.seed)) for h in heads]
-        if asked.plot is not None:
+        if asked.plot is not None and picture is not None:
             figure = learning_figure(answers)
             figure.savefig(picture, format=asked.plot.suffix[1:].lower(), dpi=150)
     if asked.plot is not None:
