@@ -1,7 +1,6 @@
 """All public names, which `limitlaw` exports."""
 
 from limitlaw import depth, divergence, laws, nn
-from limitlaw.backward.attention import TangentKernel, attention_ntk
 from limitlaw.backward.reverse import gradient
 from limitlaw.backward.step import Rate, after_step
 from limitlaw.backward.tangent import ntk, parameters
@@ -75,6 +74,7 @@ from limitlaw.nn.feedforward import dense, layernorm, mlp, rmsnorm
 from limitlaw.nn.recurrent import gru, lstm, rnn
 from limitlaw.nn.transformer import transformer
 from limitlaw.presets import attention_law
+from limitlaw.tangent import TangentKernel, attention_ntk
 
 __all__ = [
     "AttentionLayer",
