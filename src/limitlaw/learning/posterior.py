@@ -41,7 +41,7 @@ def posterior(
     noise: object,
     *,
     samples: int = 1024,
-    key: object,
+    key: object = 0,
     method: str | None = None,
     width: int | None = None,
     force: bool = False,
