@@ -173,28 +173,21 @@ class Layouts:
     ) -> tuple[int | None, bool]:
         """The one coordinate axis of all vectors among tensors that meet entry by entry."""
         axes = [self.coordinate(t, shape) for t in tensors]
+        vectors = [t for t, a in zip(tensors, axes, strict=True) if a is not None]
         found = sorted({a for a in axes if a is not None})
         if not found:
             return None, False
         if len(found) > 1:
             self._agree(tensors, axes, shape)
-            vectors = [t for t, a in zip(tensors, axes, strict=True) if a is not None]
             self.one_by_one(node, min(vectors, key=lambda t: self.of[t.node].dimension))
         (axis,) = found
         for tensor, own in zip(tensors, axes, strict=True):
             if own is None and self._moves(tensor, shape, axis):
-                self._clash(
-                    node,
-                    tensor,
-                    [t for t, a in zip(tensors, axes, strict=True) if a is not None],
-                    shape,
-                    axis,
-                )
-        vectors = [t.node for t, a in zip(tensors, axes, strict=True) if a is not None]
-        narrow = any(self.of[v].narrow for v in vectors) or node in self._narrow
+                self._clash(node, tensor, vectors, shape, axis)
+        narrow = any(self.of[v.node].narrow for v in vectors) or node in self._narrow
         for v in vectors:
-            if narrow and not self.of[v].narrow:
-                self.make_narrow(v)
+            if narrow and not self.of[v.node].narrow:
+                self.make_narrow(v.node)
         return axis, narrow
 
     def _agree(

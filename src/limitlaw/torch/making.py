@@ -33,6 +33,11 @@ def moved(x: Entries, function: Callable[[torch.Tensor], torch.Tensor]) -> Entri
     return x.moved(function) if isinstance(x, Tensor) else function(x)
 
 
+def narrowed(x: Entries, dim: int, start: int, size: int) -> Entries:
+    """The entries start, …, start + size − 1 along an axis."""
+    return moved(x, lambda t: t.narrow(dim, start, size))
+
+
 def lifted(x: Operand) -> Tensor:
     """An operand as a tensor of the program: a tensor as it is, constants as a node."""
     return x if isinstance(x, Tensor) else given(torch.as_tensor(x))
