@@ -62,6 +62,13 @@ class Layouts:
                 i += 1
             except Again as again:
                 i = number[again.node]
+            except ConversionError:
+                raise
+            except (ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
+                raise ConversionError(
+                    f"{node.label}: there is no rule for which of its axes are coordinates; "
+                    "convert the submodules one by one"
+                ) from error
         self.done = True
 
     def resume(self, again: "Again") -> None:
