@@ -108,7 +108,7 @@ def convolution(
     if result is None:
         result = _grouped(patches, weights, groups)
     if bias is not None:
-        result = make.combine((1.0, result), (1.0, bias))
+        result = make.add(result, bias)
     return moved(result, lambda t: t.movedim(-1, 1))
 
 

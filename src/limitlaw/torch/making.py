@@ -135,6 +135,13 @@ def multiply(a: Operand, b: Operand) -> Entries:
     return scale(a.expanded(shape), number)
 
 
+def add(a: Operand, b: Operand) -> Entries:
+    """The sum a + b with broadcasting."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return combine((1.0, a), (1.0, b))
+    return torch.as_tensor(a) + b
+
+
 def product(a: Tensor, b: Tensor) -> Tensor:
     """The product a·b with broadcasting, where both are random or differ from entry to entry."""
     shape = shape_of(a, b)

@@ -28,7 +28,7 @@ def layer_norm(
 ) -> Entries:
     normed = make.normalised(x, list(range(-len(shape), 0)), eps, centred)
     scaled = normed if weight is None else make.multiply(normed, weight)
-    return scaled if bias is None else make.combine((1.0, scaled), (1.0, bias))
+    return scaled if bias is None else make.add(scaled, bias)
 
 
 def rms_norm(
@@ -56,7 +56,7 @@ def channelwise(x: Entries, weight: Entries | None, bias: Entries | None) -> Ent
     if weight is not None:
         x = make.multiply(x, make.moved(weight, lambda t: t.reshape(-1, *sides)))
     if bias is not None:
-        x = make.combine((1.0, x), (1.0, make.moved(bias, lambda t: t.reshape(-1, *sides))))
+        x = make.add(x, make.moved(bias, lambda t: t.reshape(-1, *sides)))
     return x
 
 

@@ -22,11 +22,7 @@ def linear(x: Entries, weight: Entries, bias: Entries | None = None) -> Entries:
         product = torch.zeros((*x.shape[:-1], weight.shape[0]), dtype=torch.float64)
     else:
         product = make.contract(x, moved(weight, lambda t: t.t()))
-    if bias is None:
-        return product
-    if isinstance(product, torch.Tensor) and isinstance(bias, torch.Tensor):
-        return product + bias
-    return make.combine((1.0, product), (1.0, bias))
+    return product if bias is None else make.add(product, bias)
 
 
 def matmul(a: Entries, b: Entries) -> Entries:
