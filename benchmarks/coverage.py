@@ -612,6 +612,15 @@ TORCHTUNE = {
 }
 
 
+def hand(kind: Callable[[], nn.Module], given: torch.Tensor) -> Callable[[], Case]:
+    """A module of vision.py."""
+
+    def make() -> Case:
+        return kind(), (given,), {}
+
+    return make
+
+
 def by_hand() -> Iterator[tuple[str, Callable[[], Case]]]:
     """Families of timm and torchvision, from tests/torch/vision.py."""
     vision: Any = importlib.import_module("vision")
@@ -631,7 +640,7 @@ def by_hand() -> Iterator[tuple[str, Callable[[], Case]]]:
         "tied loss": (vision.Loss, TOKENS),
     }
     for name, (make, given) in made.items():
-        yield f"hand: {name}", lambda make=make, given=given: (make(), (given,), {})
+        yield f"hand: {name}", hand(make, given)
 
 
 def package_cases() -> Iterator[tuple[str, Callable[[], Case]]]:

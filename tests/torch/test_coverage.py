@@ -64,6 +64,14 @@ def written(x):
     return y
 
 
+def zero_norms(x):
+    """Norms whose weights and biases are zero, as at the end of branches that start as nothing."""
+    none = torch.zeros(x.shape[1]).to(x)
+    given = [torch.ones_like(none), none + 1, none, none]
+    last = torch.zeros(x.shape[-1]).to(x)
+    return x + F.batch_norm(x, *given) + F.layer_norm(x, last.shape, last, last)
+
+
 FUNCTIONS = {
     "normalize": lambda x: F.normalize(x, dim=-1),
     "norm of order 1": lambda x: x / x.norm(1, dim=-1, keepdim=True),
@@ -90,6 +98,7 @@ FUNCTIONS = {
     "condition": lambda x: torch.where(x > 0.1, x, x * x),
     "given matrix": lambda x: x @ torch.arange(24).reshape(8, 3).to(x),
     "instance norm": lambda x: F.instance_norm(x.transpose(1, 2)),
+    "norms of zero": zero_norms,
     "group norm": lambda x: F.group_norm(x.transpose(1, 2), 4),
     "tiny": lambda x: F.gelu(x * 0.1 - 10.0),
     "masked twice": lambda x: (

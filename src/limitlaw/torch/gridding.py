@@ -39,11 +39,16 @@ def padded(
         axis, (before, after) = len(x.shape) - 1 - i, margins[2 * i : 2 * i + 2]
         places = _places(x.shape[axis], before, after, mode)
         kept = places.clamp(0, x.shape[axis] - 1)
-        x = x.moved(lambda ids, axis=axis, kept=kept: ids.index_select(axis, kept))
+        x = _selected(x, axis, kept)
         own = (places == kept).double()
         inside = inside * own.reshape(-1, *(1,) * i)
     result = make.multiply(x, inside.expand(x.shape))
     return make.combine((1.0, result), (value, 1 - inside)) if value else result
+
+
+def _selected(x: Tensor, axis: int, places: torch.Tensor) -> Tensor:
+    """The entries at these places of an axis."""
+    return x.moved(lambda ids: ids.index_select(axis, places))
 
 
 def _places(size: int, before: int, after: int, mode: str) -> torch.Tensor:
@@ -103,7 +108,7 @@ def convolution(
     if result is None:
         result = _grouped(patches, weights, groups)
     if bias is not None:
-        result = make.combine((1.0, result), (1.0, bias))
+        result = make.add(result, bias)
     return moved(result, lambda t: t.movedim(-1, 1))
 
 
@@ -133,9 +138,12 @@ def _channelwise(patches: Entries, weights: Entries) -> Entries | None:
 def _grouped(patches: Entries, weights: Entries, groups: int) -> Entries:
     """W x for windows x = (offsets, channels) as one vector, group by group."""
     found = []
+    rows, channels = weights.shape[0] // groups, patches.shape[-2] // groups
     for g in range(groups):
-        own = moved(weights, lambda t, g=g: t.chunk(groups)[g].transpose(1, 2).flatten(1))
-        x = moved(patches, lambda t, g=g: t.chunk(groups, -2)[g].transpose(-1, -2).flatten(-2))
+        own = make.narrowed(weights, 0, g * rows, rows)
+        own = moved(own, lambda t: t.transpose(1, 2).flatten(1))
+        x = make.narrowed(patches, -2, g * channels, channels)
+        x = moved(x, lambda t: t.transpose(-1, -2).flatten(-2))
         if isinstance(x, torch.Tensor):
             x = x.contiguous()
         found.append(linear(x, own))
@@ -185,7 +193,11 @@ def largest(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     rank = len(x.shape)
     gone = sorted({a % rank for a in axes} if axes else range(rank))
     last = x.moved(lambda ids: ids.movedim(gone, list(range(-len(gone), 0))).flatten(-len(gone)))
-    found = make.maximum([last.moved(lambda ids, i=i: ids[..., i]) for i in range(last.shape[-1])])
+
+    def entry(i: int) -> Tensor:
+        return last.moved(lambda ids: ids[..., i])
+
+    found = make.maximum([entry(i) for i in range(last.shape[-1])])
     kept = [1 if a in gone else s for a, s in enumerate(x.shape)]
     return found.moved(lambda ids: ids.reshape(kept)) if keep else found
 
@@ -212,7 +224,7 @@ def largest_of_windows(
         if margin and gaps[a] > 1:
             raise ConversionError("max pooling with padding and dilation has no rule")
         places = torch.arange(-margin, size + margin).clamp(0, size - 1)
-        x = x.moved(lambda ids, a=a, p=places: ids.index_select(ids.ndim - rank + a, p))
+        x = _selected(x, len(x.shape) - rank + a, places)
     lead = x.shape[: len(x.shape) - rank]
     flat = x.moved(lambda ids: ids.reshape(1, -1, *ids.shape[len(lead) :]))
     every = windows(flat, sizes, steps, gaps)

@@ -62,6 +62,13 @@ class Layouts:
                 i += 1
             except Again as again:
                 i = number[again.node]
+            except ConversionError:
+                raise
+            except (ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
+                raise ConversionError(
+                    f"{node.label}: there is no rule for which of its axes are coordinates; "
+                    "convert the submodules one by one"
+                ) from error
         self.done = True
 
     def resume(self, again: "Again") -> None:
@@ -173,28 +180,21 @@ class Layouts:
     ) -> tuple[int | None, bool]:
         """The one coordinate axis of all vectors among tensors that meet entry by entry."""
         axes = [self.coordinate(t, shape) for t in tensors]
+        vectors = [t for t, a in zip(tensors, axes, strict=True) if a is not None]
         found = sorted({a for a in axes if a is not None})
         if not found:
             return None, False
         if len(found) > 1:
             self._agree(tensors, axes, shape)
-            vectors = [t for t, a in zip(tensors, axes, strict=True) if a is not None]
             self.one_by_one(node, min(vectors, key=lambda t: self.of[t.node].dimension))
         (axis,) = found
         for tensor, own in zip(tensors, axes, strict=True):
             if own is None and self._moves(tensor, shape, axis):
-                self._clash(
-                    node,
-                    tensor,
-                    [t for t, a in zip(tensors, axes, strict=True) if a is not None],
-                    shape,
-                    axis,
-                )
-        vectors = [t.node for t, a in zip(tensors, axes, strict=True) if a is not None]
-        narrow = any(self.of[v].narrow for v in vectors) or node in self._narrow
+                self._clash(node, tensor, vectors, shape, axis)
+        narrow = any(self.of[v.node].narrow for v in vectors) or node in self._narrow
         for v in vectors:
-            if narrow and not self.of[v].narrow:
-                self.make_narrow(v)
+            if narrow and not self.of[v.node].narrow:
+                self.make_narrow(v.node)
         return axis, narrow
 
     def _agree(

@@ -33,6 +33,11 @@ def moved(x: Entries, function: Callable[[torch.Tensor], torch.Tensor]) -> Entri
     return x.moved(function) if isinstance(x, Tensor) else function(x)
 
 
+def narrowed(x: Entries, dim: int, start: int, size: int) -> Entries:
+    """The entries start, …, start + size − 1 along an axis."""
+    return moved(x, lambda t: t.narrow(dim, start, size))
+
+
 def lifted(x: Operand) -> Tensor:
     """An operand as a tensor of the program: a tensor as it is, constants as a node."""
     return x if isinstance(x, Tensor) else given(torch.as_tensor(x))
@@ -128,6 +133,13 @@ def multiply(a: Operand, b: Operand) -> Entries:
     if number == 0:
         return torch.zeros(shape, dtype=torch.float64)
     return scale(a.expanded(shape), number)
+
+
+def add(a: Operand, b: Operand) -> Entries:
+    """The sum a + b with broadcasting."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return combine((1.0, a), (1.0, b))
+    return torch.as_tensor(a) + b
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

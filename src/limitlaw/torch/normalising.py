@@ -28,7 +28,7 @@ def layer_norm(
 ) -> Entries:
     normed = make.normalised(x, list(range(-len(shape), 0)), eps, centred)
     scaled = normed if weight is None else make.multiply(normed, weight)
-    return scaled if bias is None else make.combine((1.0, scaled), (1.0, bias))
+    return scaled if bias is None else make.add(scaled, bias)
 
 
 def rms_norm(
@@ -50,21 +50,21 @@ def vector_norm(
     return make.function("sqrt", FUNCTIONS["sqrt"], squares)
 
 
-def channelwise(x: Entries, weight: Operand | None, bias: Operand | None) -> Entries:
+def channelwise(x: Entries, weight: Entries | None, bias: Entries | None) -> Entries:
     """weight·x + bias with numbers for every channel, the second axis of x."""
     sides = (1,) * (len(x.shape) - 2)
     if weight is not None:
         x = make.multiply(x, make.moved(weight, lambda t: t.reshape(-1, *sides)))
     if bias is not None:
-        x = make.combine((1.0, x), (1.0, make.moved(bias, lambda t: t.reshape(-1, *sides))))
+        x = make.add(x, make.moved(bias, lambda t: t.reshape(-1, *sides)))
     return x
 
 
 def group_norm(
     x: Tensor,
     groups: int,
-    weight: Operand | None = None,
-    bias: Operand | None = None,
+    weight: Entries | None = None,
+    bias: Entries | None = None,
     eps: float = 1e-5,
     *rest: object,
 ) -> Entries:
@@ -76,19 +76,21 @@ def group_norm(
 
 def batch_norm(
     x: Tensor,
-    weight: Operand | None,
-    bias: Operand | None,
-    mean: Entries,
-    variance: Entries,
+    weight: Entries | None,
+    bias: Entries | None,
+    mean: Entries | None,
+    variance: Entries | None,
     *settings: Any,
     eps: float | None = None,
 ) -> Entries:
     """Batch norm in eval mode: shift and scale by what it has kept."""
     training, _, eps = settings[:3] if len(settings) > 2 else (False, *settings)
-    if training or mean is None:
+    if training or mean is None or variance is None:
         raise ConversionError(
             "batch norm in train mode mixes the samples of a batch: use eval mode, or LayerNorm"
         )
+    if isinstance(mean, Tensor) or isinstance(variance, Tensor):
+        raise ConversionError("batch norm with a random mean or variance has no rule")
     centred = channelwise(x, None, -mean)
     scaled = channelwise(centred, torch.rsqrt(variance.double() + eps), None)
     return channelwise(scaled, weight, bias)
@@ -96,10 +98,10 @@ def batch_norm(
 
 def instance_norm(
     x: Tensor,
-    weight: Operand | None,
-    bias: Operand | None,
-    mean: object,
-    variance: object,
+    weight: Entries | None,
+    bias: Entries | None,
+    mean: Entries | None,
+    variance: Entries | None,
     use_input: bool,
     momentum: float,
     eps: float,

@@ -15,7 +15,7 @@ from limitlaw.torch.nodes import Tensor
 from limitlaw.torch.normalising import Dims, axes_of, channelwise
 
 
-def where(condition: Operand, a: Operand, b: Operand) -> Tensor:
+def where(condition: Entries, a: Operand, b: Operand) -> Tensor:
     """torch.where with a constant condition: a mask where one side is −∞, else a sum of two
     products.
     """
@@ -94,8 +94,10 @@ def prelu(x: Tensor, weight: Entries) -> Entries:
 
 
 def glu(x: Tensor, dim: int = -1) -> Entries:
-    first, second = (x.moved(lambda ids, i=i: ids.chunk(2, dim)[i]) for i in (0, 1))
-    return make.multiply(first, make.function("sigmoid", FUNCTIONS["sigmoid"], second))
+    def half(i: int) -> Tensor:
+        return x.moved(lambda ids: ids.chunk(2, dim)[i])
+
+    return make.multiply(half(0), make.function("sigmoid", FUNCTIONS["sigmoid"], half(1)))
 
 
 def copied(x: Operand, source: Operand, *rest: object) -> Entries:
@@ -121,7 +123,7 @@ def with_slices(
     for i in range(len(kept)):
         one, place = (x, i) if kept[i] else (source, written)
         written += not kept[i]
-        pieces.append(make.moved(one, lambda t, p=place: t.narrow(dim, p, 1)))
+        pieces.append(make.narrowed(one, dim, place, 1))
     return make.concatenate(pieces, dim)
 
 

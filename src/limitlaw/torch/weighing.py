@@ -22,11 +22,7 @@ def linear(x: Entries, weight: Entries, bias: Entries | None = None) -> Entries:
         product = torch.zeros((*x.shape[:-1], weight.shape[0]), dtype=torch.float64)
     else:
         product = make.contract(x, moved(weight, lambda t: t.t()))
-    if bias is None:
-        return product
-    if isinstance(product, torch.Tensor) and isinstance(bias, torch.Tensor):
-        return product + bias
-    return make.combine((1.0, product), (1.0, bias))
+    return product if bias is None else make.add(product, bias)
 
 
 def matmul(a: Entries, b: Entries) -> Entries:
@@ -46,10 +42,7 @@ def _weighed(x: Entries, weight: Tensor) -> Tensor:
     if isinstance(x, Tensor) and len(sizes := make.parts_of_last(x)) > 1:
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         parts = [
-            linear(
-                x.moved(lambda ids, i=i, s=s: ids[..., i : i + s]),
-                weight.moved(lambda ids, i=i, s=s: ids[:, i : i + s]),
-            )
+            linear(make.narrowed(x, -1, i, s), make.narrowed(weight, -1, i, s))
             for i, s in zip(starts, sizes, strict=True)
         ]
         return make.combine(*((1.0, part) for part in parts))
@@ -97,12 +90,14 @@ def gru_cell(
 ) -> Entries:
     """One step of a gated recurrent unit: (1 − z) tanh(n_x + r n_h) + z h."""
     of_x, of_state = linear(x, w_x, b_x), linear(state, w_state, b_state)
+    n = state.shape[-1]
     (r_x, z_x, n_x), (r_h, z_h, n_h) = (
-        [moved(y, lambda t, i=i: t.chunk(3, -1)[i]) for i in range(3)] for y in (of_x, of_state)
+        [make.narrowed(y, -1, i * n, n) for i in range(3)] for y in (of_x, of_state)
     )
-    gate = lambda a, b: make.function(
-        "sigmoid", FUNCTIONS["sigmoid"], make.combine((1, a), (1, b))
-    )
+
+    def gate(a: Entries, b: Entries) -> Tensor:
+        return make.function("sigmoid", FUNCTIONS["sigmoid"], make.combine((1, a), (1, b)))
+
     r, z = gate(r_x, r_h), gate(z_x, z_h)
     inner = make.combine((1.0, n_x), (1.0, make.multiply(r, n_h)))
     new = make.function("tanh", FUNCTIONS["tanh"], inner)

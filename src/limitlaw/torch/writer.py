@@ -73,6 +73,11 @@ class Writer:
             return self.rules[type(node)](self, node)
         except ConversionError:
             raise
+        except RecursionError as error:
+            raise ConversionError(
+                f"{node.label}: too many operations lie behind one another up to here; convert "
+                "the submodules one by one"
+            ) from error
         except (ValueError, TypeError, IndexError, NotImplementedError) as error:
             raise ConversionError(
                 f"{node.label}: the language has no such program ({first_line(error)})"

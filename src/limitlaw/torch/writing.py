@@ -22,9 +22,9 @@ TINY = 1e-9  # a variance below which scales are factors: laws have a domain
 def _random(writer: Writer, node: nodes.Random) -> AnyValue:
     """Initial vectors; rows of zeros, as of padding, are not random."""
     layout = writer.layout(node)
-    vectors = layout.coordinate is not None
-    array = node.array.reshape(layout.sizes)
-    array = np.moveaxis(array, layout.coordinate, -1) if vectors else array[..., None]
+    array, axis = node.array.reshape(layout.sizes), layout.coordinate
+    vectors = axis is not None
+    array = array[..., None] if axis is None else np.moveaxis(array, axis, -1)
     key = (node.parameter.key, layout, node.array.tobytes())
     if key in writer.initial:
         return writer.initial[key]
