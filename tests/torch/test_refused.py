@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import limitlaw.torch as lt
+from limitlaw.torch import laying, nodes
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -75,3 +76,19 @@ def test_arguments(as_user):
         lt.program(lambda: "linear", X)
     with pytest.raises(lt.ConversionError, match="depends on a random parameter"):
         lt.program(nn.LayerNorm(5), X)
+
+
+def test_too_deep():
+    """More operations behind one another than can be followed: words, and the place."""
+    layers = [layer for _ in range(120) for layer in (nn.Linear(5, 5), nn.Tanh())]
+    with pytest.raises(lt.ConversionError, match=r"^aten\.\S+ in \d+ .*: too many operations lie"):
+        lt.program(nn.Sequential(*layers), X[:1, 0])
+
+
+def test_a_node_without_axes(monkeypatch):
+    """A rule of axes that fails says where, and nothing of Python."""
+    monkeypatch.setitem(laying.LAYOUT_RULES, nodes.Elementwise, lambda layouts, node: ()[0])
+    message = r"^aten\.tanh\S* in the module itself .*: there is no rule for which of its axes"
+    with pytest.raises(lt.ConversionError, match=message) as caught:
+        lt.program(Then(torch.tanh), X)
+    assert "tuple" not in str(caught.value)
