@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from limitlaw.digits import plus_minus
 from limitlaw.engines.bounds import check_memory
 from limitlaw.engines.latents import LatentMap
 from limitlaw.float64 import methods_in_float64
@@ -142,7 +143,7 @@ class Posterior:
         value, error = self.log_evidence()
         m, outputs = self._problem.targets.shape
         said = [f"{m} targets" + (f" × {outputs}" if outputs > 1 else "")]
-        said += [f"log evidence {value:.6g}" + (f" ± {error:.2g}" if error else "")]
+        said += [f"log evidence {plus_minus(value, error)}"]
         if self.kind == "sampled":
             said += [f"{len(self)} draws, worth {self.effective_samples:.0f}"]
         if math.isfinite(self.split_r_hat):

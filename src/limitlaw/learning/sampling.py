@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Key
 from scipy.special import logsumexp
 
+from limitlaw.digits import plus_minus
 from limitlaw.engines.latents import LatentPlan
 from limitlaw.engines.run import keys_of_draws
 from limitlaw.float64 import in_float64
@@ -92,7 +93,7 @@ def tempered(problem: Problem, samples: int, key: Key[Array, ""]) -> Latents:
     if not stable:
         half = "" if before is None else f", {before:.2f} with half as many"
         warnings.warn(
-            f"the log evidence is not stable: {value:.2f} ± {error:.2f} with {count} moves at "
+            f"the log evidence is not stable: {plus_minus(value, error)} with {count} moves at "
             f"each temperature{half}; it may be higher, and predictions those of some of several "
             "modes: ask for more samples, or for fewer inputs or heads",
             stacklevel=6,

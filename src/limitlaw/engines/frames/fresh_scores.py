@@ -57,15 +57,15 @@ def scores_with_drawn(key: Source, units: Labelled, k: Fresh) -> Labelled:
 
 
 def _scores(key: Source, units: Labelled, second: Fresh) -> Labelled:
-    """⟨units, c N⟩, N the components of the second's roots along the axes of the first: the
-    smaller of the two is multiplied by N.
+    """⟨units, c N⟩ = ⟨units Nᵀ, c⟩, N the components of the second's roots along the axes of the
+    first: in the order that takes fewer products.
     """
     second = second.compressed()
-    N = normal(
-        second.source(key),
-        (*second.own_sizes, second.roots, units.array.shape[-1]),
-    )
-    if units.array.size < second.c.array.size:
-        turned = apply_roots(units, Labelled(jnp.swapaxes(N, -1, -2), second.own_axes))
+    own, m, r = second.own_axes, units.array.shape[-1], second.roots
+    N = normal(second.source(key), (*second.own_sizes, r, m))
+    met = math.prod(sizes(union(units.axes, second.c.axes, own)))
+    left, right = (math.prod(sizes(union(axes, own))) for axes in (units.axes, second.c.axes))
+    if left * m * r + met * r < right * r * m + met * m:
+        turned = apply_roots(units, Labelled(jnp.swapaxes(N, -1, -2), own))
         return inner(turned, second.c)
-    return inner(units, apply_roots(second.c, Labelled(N, second.own_axes)))
+    return inner(units, apply_roots(second.c, Labelled(N, own)))
