@@ -84,7 +84,7 @@ INSIDE = {
     | dict.fromkeys(("coordinates", "figures", "table", "summaries", "readout"), 1)
     | {"gradients": 2, "trace": 3, "*": 4},
     "learning": dict.fromkeys(("regression", "tempering"), 0)
-    | {"answer": 1, "figures": 1, "sampling": 2, "posterior": 3, "*": 3},
+    | {"problem": 1, "answer": 2, "figures": 2, "sampling": 2, "posterior": 3, "*": 3},
     "backward": {"entries": 0, "pullbacks": 0, "uses": 0, "reverse": 1, "*": 2},
     "language": {
         "shapes": 0,

@@ -83,7 +83,7 @@ def test_code_of_the_simulation():
     assert short != line.removeprefix("# ")
     names: dict[str, Any] = {}
     exec(head + short, names)
-    assert names["draws"].shape == (2 * programs.AT_ONCE,)
+    assert names["draws"].shape == (2 * programs.DRAWS_AT_ONCE,)
     assert 0.5 < np.std(names["draws"]) < 1.5
 
 

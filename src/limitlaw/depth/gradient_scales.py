@@ -13,7 +13,7 @@ from limitlaw.engines.effort import Pace
 from limitlaw.language.values import Wide
 from limitlaw.progress import Watch
 
-RATIO = "gradient_ratio"
+RATIO_COLUMN = "gradient_ratio"
 AT_ONCE = 16  # fewest draws of a network
 
 
@@ -78,15 +78,15 @@ class DrawnGradient:
                 f"statistic must be one of {', '.join(read)} for this network, got {self._name!r}"
             )
         g, (_, layers) = read[self._name], read["gradient"].shape
-        of_stream = self._name in {s.name for s in OF_THE_STREAM} - {RATIO}
+        of_stream = self._name in {s.name for s in OF_THE_STREAM} - {RATIO_COLUMN}
         layer = (0 if of_stream else 1) if self._at is None else self._at
         if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < layers:
             raise ValueError(
                 f"at must be one of the layers 0 … {layers - 1} of network, got {shown(self._at)}"
             )
-        if self._name == RATIO and layer:
+        if self._name == RATIO_COLUMN and layer:
             ratio = g[:, layer - 1].mean() / g[:, layer].mean()
             return ratio + (g[:, layer - 1] - ratio * g[:, layer]) / g[:, layer].mean()
-        if self._name == RATIO or np.isnan(g[:, layer]).all():
+        if self._name == RATIO_COLUMN or np.isnan(g[:, layer]).all():
             raise ValueError(f"at: {self._name} is not defined at layer {layer} of network")
         return np.asarray(g[:, layer])

@@ -15,9 +15,9 @@ from limitlaw.language.functions import dot, stack
 from limitlaw.language.values import Wide
 from limitlaw.laws.kernel_matrix import RandomKernel
 
-STEP = 1 / 12  # of the trapezoidal rules, in ln t and in logits: their errors fall as exp(−c/step)
+LN_STEP = 1 / 12  # of trapezoidal rules, in ln t and in logits; errors fall as exp(−c/step)
 LEFT, RIGHT = 45.0, 6.0  # where ln X of X = Exp(1)/S ends, below and above −ln S
-ROWS = 256  # values of t at a time
+VALUES_OF_T = 256  # values of t at a time
 ALMOST_ONE, LARGEST_POWER = 1 - 1e-15, 700.0  # before logarithms and exponentials overflow
 
 Vector = Float[np.ndarray, " t"]
@@ -250,12 +250,15 @@ class _Logits:
     def tail(self, y: Vector) -> tuple[Vector, Vector]:
         """1 − E[exp(−t e^ℓ)] at t = e^y, and its derivative in y, by the trapezoidal rule."""
         sd = math.sqrt(self.variance)
-        step = STEP * min(1.0, 6 * sd)
+        step = LN_STEP * min(1.0, 6 * sd)
         count = math.ceil(DEVIATIONS * sd / step) if sd else 0
         x = np.arange(-count, count + 1) * (step / sd if sd else 0.0)
         weights = np.exp(-(x**2) / 2)
         weights /= weights.sum()
-        rows = (y[i : i + ROWS, None] + self.mean + sd * x for i in range(0, len(y), ROWS))
+        rows = (
+            y[i : i + VALUES_OF_T, None] + self.mean + sd * x
+            for i in range(0, len(y), VALUES_OF_T)
+        )
         powers = (np.exp(np.minimum(u, LARGEST_POWER)) for u in rows)  # t e^ℓ
         found = [(-np.expm1(-p) @ weights, (p * np.exp(-p)) @ weights) for p in powers]
         return np.concatenate([f for f, _ in found]), np.concatenate([f for _, f in found])
@@ -288,7 +291,7 @@ def _nodes(groups: tuple[_Logits, ...]) -> Vector:
     low = -max(sizes) - LEFT - wide
     high = -min(0.0, *(g.mean for g in groups)) + RIGHT
     high = max(high, -max(sizes) + RIGHT + wide)
-    return np.arange(math.floor(low / STEP), math.ceil(high / STEP) + 1) * STEP
+    return np.arange(math.floor(low / LN_STEP), math.ceil(high / LN_STEP) + 1) * LN_STEP
 
 
 def _own_weight(c: float, m: float, v: float, V: int) -> float:

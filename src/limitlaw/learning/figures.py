@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from limitlaw.learning.answer import Posterior, Problem
+    from limitlaw.learning.answer import Posterior
+    from limitlaw.learning.problem import Problem
 
 
 def posterior_figure(posterior: "Posterior", problem: "Problem", layer: int) -> "Figure":

@@ -17,7 +17,7 @@ from limitlaw.language.functions import dot, initial
 from limitlaw.language.values import Wide
 from limitlaw.laws import Law
 
-TOGETHER = 2**14  # pairs of inputs of which kernels are computed together
+MOST_PAIRS = 2**14  # pairs of inputs of which kernels are computed together
 
 
 @jax.tree_util.register_dataclass
@@ -97,7 +97,7 @@ class Kernel:
             return _diagonal(self, x, self._together(x, batch))
 
     def _together(self, x: Array, batch: int | None) -> int:
-        return max(1, TOGETHER // x[0].size) if batch is None else positive_int("batch", batch)
+        return max(1, MOST_PAIRS // x[0].size) if batch is None else positive_int("batch", batch)
 
     def _gram(self, x: Array) -> Array:
         """Of the network's outputs for all inputs."""

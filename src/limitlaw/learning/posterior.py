@@ -23,17 +23,18 @@ from limitlaw.engines.bounds import bounded, check_memory, refuse
 from limitlaw.engines.latents import KernelFactor, LatentMap, with_softmaxes
 from limitlaw.float64 import in_float64
 from limitlaw.language.values import Wide
-from limitlaw.learning.answer import Latents, Posterior, Problem
+from limitlaw.learning.answer import Posterior
+from limitlaw.learning.problem import Latents, Problem
 from limitlaw.learning.sampling import importance_sampled, tempered
 
-ADVICE = "ask for fewer samples, or give fewer inputs"
+LESS = "ask for fewer samples, or give fewer inputs"
 GOOD = 0.1  # effective share of draws of the prior with which they are the posterior's
 MOST_LATENTS = 2**16
 METHODS = ("smc", "importance")
 
 
 @in_float64
-@bounded(ADVICE)
+@bounded(LESS)
 def posterior(
     y: Wide,
     train: object,
@@ -191,7 +192,7 @@ def _check_size(problem: Problem, samples: int) -> None:
             f"posterior over {d} latent normals would not end in a useful time: give inputs as "
             "data of few dimensions (latents then follow that dimension), or fewer of them"
         )
-    check_memory(samples, 8 * d, ADVICE)
+    check_memory(samples, 8 * d, LESS)
 
 
 def _check_noise(problem: Problem, key: Key[Array, ""]) -> None:

@@ -19,7 +19,7 @@ from limitlaw.digits import plus_minus
 from limitlaw.engines.latents import LatentPlan
 from limitlaw.engines.run import keys_of_draws
 from limitlaw.float64 import in_float64
-from limitlaw.learning.answer import Latents, Problem
+from limitlaw.learning.problem import Latents, Problem
 from limitlaw.learning.regression import log_likelihood
 from limitlaw.learning.tempering import Island, island, measured, mover
 

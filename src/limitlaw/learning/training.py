@@ -32,7 +32,7 @@ from limitlaw.numerics.random import normal
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TOGETHER = 64  # initialisations that are followed together
+MOST_RUNS = 64  # initialisations that are followed together
 MOST_STEPS = 2**14
 ROUNDING = 1e-6, 1e-8  # relative and absolute errors of a step of the solver
 
@@ -268,7 +268,7 @@ class _Flow(NamedTuple):
             first = self.layer.draw(key, x.shape[2], g)
             return self._followed(first, z, t, jnp.asarray(moments))
 
-        return jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=min(TOGETHER, samples)))(
+        return jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=min(MOST_RUNS, samples)))(
             keys_of_draws(key, 0, samples)
         )
 

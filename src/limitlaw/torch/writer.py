@@ -101,7 +101,7 @@ class Writer:
         return self.read(tensor, layout.sizes, layout.coordinate)
 
 
-PROBES = 16  # entries that are looked for
+PROBED_POINTS = 16  # entries that are looked for
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
@@ -109,7 +109,7 @@ def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
     return any(
         bool((b == x).any())
         for a, b in ((one, other), (other, one))
-        for x in a[:: max(1, len(a) // PROBES)]
+        for x in a[:: max(1, len(a) // PROBED_POINTS)]
     )
 
 

@@ -125,13 +125,13 @@ def simulated(choice: Choice, stopped: Stopped) -> Answer:
     """A histogram of networks with every matrix drawn, in parts, so that it can be stopped."""
     y, chunks = (
         programs.layer(choice),
-        max(1, budget.simulated_networks(choice) // programs.AT_ONCE),
+        max(1, budget.simulated_networks(choice) // programs.DRAWS_AT_ONCE),
     )
     parts = []
     for key in range(chunks):
         if stopped():
             raise InterruptedError("the simulation was stopped")
-        parts.append(np.asarray(ll.simulate(y, choice.width, programs.AT_ONCE, key)))
+        parts.append(np.asarray(ll.simulate(y, choice.width, programs.DRAWS_AT_ONCE, key)))
     draws = np.concatenate(parts)
     law = ll.Empirical(draws)
     sizes, x = ll.Empirical(np.abs(draws)), _sd(law) * np.array(TAIL_STARTS)

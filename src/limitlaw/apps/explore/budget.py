@@ -9,7 +9,7 @@ ANSWER_SECONDS = 30.0  # seconds that an answer may take
 NORMALS = 2e7  # numbers a second that an ordinary core draws and uses, measured with a margin
 SIMULATED, FEWEST_NETWORKS = 4096, 256  # networks of a histogram: as many as fit, and not fewer
 SIMULATING = 8.0  # seconds that a histogram may take
-HIDDEN = 4  # n, units of an MLP
+HIDDEN_PER_WIDTH = 4  # n, units of an MLP
 FOLLOWED_DRAWS = 256  # draws of a network in depth
 DIFFERENTIATED = 64  # networks that gradients are taken of
 COMPILING, COMPILING_LIMIT = 9.0, 14.0  # seconds for gradients, at a width and as n → ∞
@@ -71,7 +71,7 @@ def check_gradients(choice: Choice) -> None:
 
 def _wide(choice: Choice) -> int:
     """Coordinates of a token and its hidden units at a width, if curves of one are wanted."""
-    return (1 + HIDDEN) * choice.width * (choice.widths != (None,))
+    return (1 + HIDDEN_PER_WIDTH) * choice.width * (choice.widths != (None,))
 
 
 def _check(cost: float, what: str, fewer: str) -> None:

@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 
 import limitlaw as ll
-from limitlaw.apps.explore.budget import DIFFERENTIATED, FOLLOWED_DRAWS, HIDDEN, simulated_networks
+from limitlaw.apps.explore.budget import (
+    DIFFERENTIATED,
+    FOLLOWED_DRAWS,
+    HIDDEN_PER_WIDTH,
+    simulated_networks,
+)
 from limitlaw.apps.explore.choice import Choice
 from limitlaw.depth.network import PHIS
 from limitlaw.engines.limit.conditions import Limit
@@ -22,7 +27,7 @@ from limitlaw.laws import Law
 LIMIT_SAMPLES = 2**14  # draws of the limit, where it has to be sampled
 PREVIEW = 2**12  # draws of a preview, where the limit takes longer than a slider moves
 FOLLOWED = ("variance", "correlation", "entropy", "kurtosis")
-AT_ONCE = 256  # networks simulated at a time, between which a simulation can be stopped
+DRAWS_AT_ONCE = 256  # networks simulated at a time, between which a simulation can be stopped
 
 
 def _tokens(choice: Choice) -> Any:
@@ -49,7 +54,7 @@ def network(choice: Choice) -> Any:
         choice.head_dim or None,
         choice.norm,
         _mask(choice),
-        hidden=HIDDEN * ll.n,
+        hidden=HIDDEN_PER_WIDTH * ll.n,
         phi=PHIS[choice.phi],
         q_std=choice.scale,
     )
@@ -118,7 +123,7 @@ def _simulation_code(choice: Choice) -> str:
         networks = simulated_networks(choice)
     except ValueError:
         return ""  # the page does not offer it either
-    n, size, times = choice.width, AT_ONCE, max(1, networks // AT_ONCE)
+    n, size, times = choice.width, DRAWS_AT_ONCE, max(1, networks // DRAWS_AT_ONCE)
     return f"""
 # Every matrix of {times * size:,} networks drawn, for comparison:
 # draws = np.concatenate([ll.simulate(y, {n}, {size}, key) for key in range({times})])
@@ -133,7 +138,7 @@ def network_code(choice: Choice) -> str:
     depth={choice.depth},
     {_heads_code(choice, separator=f",{chr(10)}    ")},
     norm="{choice.norm}",
-    hidden={HIDDEN} * ll.n,
+    hidden={HIDDEN_PER_WIDTH} * ll.n,
     phi=ll.{choice.phi},
 )
 {_traces_code(choice)}

@@ -34,7 +34,7 @@ VIT_START = 0.2  # correlation of tokens, of variance 1
 VIT_STD = 0.02 * math.sqrt(VIT_WIDTH)  # σ_Q, σ_K, σ_V, σ_O and σ_1; σ_2 is twice as large
 VIT_PUBLISHED = {"jacobian": 9.633, "variance": 16.64, "correlation": 0.7165}
 SCORE_FACTORS = (0.0, 1.0, 2.0, 4.0)  # of σ_Q and σ_K; 0 is uniform attention
-APART = 1e-4  # ε
+DISTANCE = 1e-4  # ε
 ALEKSEEV_MARGIN = 0.01
 
 
@@ -65,7 +65,7 @@ def recursion(depth: int, tokens: int | float, start: float) -> dict[str, np.nda
 def network(factor: float, count: int, depth: int = VIT_DEPTH) -> ll.Wide:
     """Two copies with the same weights, on inputs that are ε apart."""
     K = VIT_START + (1 - VIT_START) * np.eye(count)
-    both = np.block([[K, K], [K, K + APART**2 * np.eye(count)]])
+    both = np.block([[K, K], [K, K + DISTANCE**2 * np.eye(count)]])
     std = factor * VIT_STD
 
     def attention(z: ll.Wide) -> ll.Wide:
@@ -101,7 +101,7 @@ def _of_copies(statistic: Callable[[Array, Array, Array], Array]) -> Callable[..
 
 
 def _jacobian(K: Array, between: Array, other: Array) -> Array:
-    return jnp.mean(jnp.diagonal(K + other - 2 * between)) / APART**2
+    return jnp.mean(jnp.diagonal(K + other - 2 * between)) / DISTANCE**2
 
 
 def _variance(K: Array, between: Array, other: Array) -> Array:

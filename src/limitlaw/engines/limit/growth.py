@@ -15,7 +15,7 @@ ROUNDED = 1e-12  # what is smaller is rounding
 NEXT_TO_NOTHING = 1e-3  # of the largest draw: differences between widths are smaller
 LEAST_SHARE = 1 / 32  # of the draws that grow
 LEVELS = (0.75, 0.9)  # of quantiles, beside the median
-CHANCE = 2.0  # standard deviations by which the rank of a quantile may be off
+RANKS_OFF = 2.0  # standard deviations by which the rank of a quantile may be off
 
 Magnitudes = Float[np.ndarray, "draws *rest"]
 
@@ -54,7 +54,7 @@ def _by_quantiles(
     one, other = np.sort(narrower, axis=0), np.sort(wide, axis=0)
     grows = np.median(other, axis=0) > factor * np.median(one, axis=0) + ROUNDED
     for p in LEVELS:
-        off = CHANCE * math.sqrt(draws * p * (1 - p))
+        off = RANKS_OFF * math.sqrt(draws * p * (1 - p))
         low, high = math.floor(draws * p - off), math.ceil(draws * p + off)
         grows |= other[max(low, 0)] > factor * one[min(high, draws - 1)] + ROUNDED
     return np.asarray(grows)

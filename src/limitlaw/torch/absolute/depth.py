@@ -12,7 +12,7 @@ from limitlaw.torch.reading.roles import RolePiece, straight
 from limitlaw.torch.recipes.comparing import code, fits
 from limitlaw.torch.recipes.recipe import Std
 
-APART = 0.25  # of a logarithm: scales that chance could confuse are not told apart
+SCALES_APART = 0.25  # of a logarithm: scales that chance could confuse are not told apart
 _PER_BLOCK = 3  # blocks from which 1/√(2(l+1)) is told from a constant
 
 
@@ -115,7 +115,7 @@ def _scales(own: Sequence[RolePiece], bases: Sequence[Sequence[RolePiece]]) -> s
             for size in (square, square * ratio):
                 if all(fits(p, factor(p) * math.sqrt(size), 0.03) for p in own):
                     found.add(depth)
-    return found if all(p.error < APART for p in own) else {""}
+    return found if all(p.error < SCALES_APART for p in own) else {""}
 
 
 def _is_gpt2(reading: ModuleReading) -> bool:
