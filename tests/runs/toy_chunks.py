@@ -99,4 +99,6 @@ def main(out: str, jobs: str, count: str, seed: str) -> None:
 if __name__ == "__main__":
     from toy_chunks import main  # chunks name their module
 
+    # tests that run in the background of a shell ignore Ctrl-C, and so would what they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     main(*sys.argv[1:])
