@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import limitlaw as ll
-from limitlaw.learning.training import LOSSES, Weights, _Flow
+from limitlaw.learning.training import LOSSES, FlowWeights, _Flow
 
 SEQUENCES, TOKENS, D, HEADS = 3, 4, 5, 2
 TIME, STEP, TARGETS = 0.5, 0.005, 3.0
@@ -74,15 +74,15 @@ def apart(width: int, seed: int, layer: ll.AttentionLayer, step: float = STEP) -
     return Apart(_rms(there - moved), _rms(p - ours), _rms(there - stuck))
 
 
-def _start(layer: ll.AttentionLayer, w: Any, E: Any, u: Any) -> Weights:
+def _start(layer: ll.AttentionLayer, w: Any, E: Any, u: Any) -> FlowWeights:
     """The coordinates in which the flow knows a network's weights."""
     width = len(u)
     q, k, v = (jnp.einsum("hab,bD->hDa", w[name], E) for name in "qkv")
     B = jnp.einsum("a,hab->hb", u, w["o"])[:, None] / width**0.5
     if layer.head_dim is not None:
-        return Weights((q, k), (v, B))
+        return FlowWeights((q, k), (v, B))
     M = jnp.einsum("hDa,hEa->hDE", q, k) / width**0.5
-    return Weights((M,), (jnp.einsum("hga,hDa->hgD", B, v) / width**0.5,))
+    return FlowWeights((M,), (jnp.einsum("hga,hDa->hgD", B, v) / width**0.5,))
 
 
 def _rms(a: Any) -> float:

@@ -282,7 +282,7 @@ def test_bad_files(tmp_path: Path, kernel: Path) -> None:
 
 def test_bad_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown suffixes and unwritable places are refused before anything is computed."""
-    monkeypatch.setattr(layer.AttentionLayer, "law", lambda *_: pytest.fail("computed something"))
+    monkeypatch.setattr(layer.LayerOptions, "law", lambda *_: pytest.fail("computed something"))
     assert fail("--plot", tmp_path / "law.gif").startswith(
         "--plot must end in .png, .pdf, .svg, got "
     )

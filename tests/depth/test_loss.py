@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.depth import Tied, initial_loss, network_loss
+from limitlaw.depth import TiedHead, initial_loss, network_loss
 
 RNG = np.random.default_rng(7)
 
@@ -58,7 +58,7 @@ def test_tied_heads_of_networks(std, n, V, overlap, own, loss):
     weight drawn (mean, its standard error, spread): within 5 standard errors, that of a spread
     being the mean's over √2.
     """
-    found = initial_loss(1.0, std * math.sqrt(n), V, tied=Tied(n, overlap))
+    found = initial_loss(1.0, std * math.sqrt(n), V, tied=TiedHead(n, overlap))
     ours = (*found.own_logit, found.value, found.sd)
     for a, b in ((ours[:2], own), (ours[2:], loss)):
         mean, error, spread = b
@@ -97,7 +97,7 @@ def test_a_tied_network(depth):
     z = x - x.mean(-1, keepdims=True)
     z /= np.sqrt((z**2).mean(-1, keepdims=True))
     logits = np.einsum("rvn,rn->rv", tables, z)
-    found = initial_loss(1.0, c, V, tied=Tied(n, (1 - 1 / n) / (1 + depth / 3)))
+    found = initial_loss(1.0, c, V, tied=TiedHead(n, (1 - 1 / n) / (1 + depth / 3)))
     m, sd = found.own_logit
     assert logits[:, 0].mean() == pytest.approx(m, rel=0.02)
     assert logits[:, 0].std() == pytest.approx(sd, rel=0.06)
@@ -128,6 +128,6 @@ def test_arguments():
     with pytest.raises(ValueError, match="targets must be 2 classes"):
         initial_loss(np.eye(2), 1.0, 50, targets=[1])
     with pytest.raises(ValueError, match="overlap must be between 0 and 1"):
-        Tied(64, 1.5)
+        TiedHead(64, 1.5)
     with pytest.raises(ValueError, match="one batch shape"):
         network_loss(ll.initial((2,)), ll.initial((3,)), 50)

@@ -112,7 +112,7 @@ def came_back(
     """
     if any(is_infinite(getattr(v, "shape", ())) for v in ancestors([f])):
         raise TypeError("gradient needs a number of heads, got a program with heads=math.inf")
-    depends = Dependence.of([f], wanted, ())
+    depends = Depending.of([f], wanted, ())
     return _Reverse(reader, before or {}).through({f: scalars(1.0)}, depends)
 
 
@@ -129,14 +129,14 @@ def is_product(v: Value) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Dependence:
+class Depending:
     """The values that depend on wanted ones, and those in the blocks of loops."""
 
     values: set[Value]
-    inside: dict[Value, "Dependence"]
+    inside: dict[Value, "Depending"]
 
     @classmethod
-    def of(cls, results: Iterable[Value], wanted: Wanted, given: Iterable[Value]) -> "Dependence":
+    def of(cls, results: Iterable[Value], wanted: Wanted, given: Iterable[Value]) -> "Depending":
         """Of all values that the results read, where some are given to depend."""
         found = cls(set(given), {})
         for v in after_inputs(results, outside):
@@ -146,7 +146,7 @@ class Dependence:
                 found.values.add(v)
         return found
 
-    def in_block(self, op: ops.Scan, wanted: Wanted) -> "Dependence":
+    def in_block(self, op: ops.Scan, wanted: Wanted) -> "Depending":
         """Of the values in the block of a loop: what depends in one iteration does in the next."""
         given = (*op.starts, *op.sequences, *op.constants)
         known = {a for a, u in zip(op.arguments, given, strict=True) if u in self.values}
@@ -172,7 +172,7 @@ class _Reverse:
     reader: Reader
     before: Mapping[Value, Value]
 
-    def through(self, given: Mapping[Value, Any], depends: Dependence) -> CameBack:
+    def through(self, given: Mapping[Value, Any], depends: Depending) -> CameBack:
         """What comes back from values whose backward is given."""
         came = CameBack(dict(given))
         ends: dict[Value, dict[int, Any]] = {}  # by loop, the backward of its results
@@ -196,7 +196,7 @@ class _Reverse:
         return came
 
     def _through_loop(
-        self, loop: Value, ends: Mapping[int, Any], depends: Dependence, came: CameBack
+        self, loop: Value, ends: Mapping[int, Any], depends: Depending, came: CameBack
     ) -> list[tuple[Value, Any]]:
         """Write the reverse of a loop: what it adds to the backward of what the loop reads."""
         op = cast(ops.Scan, loop.op)

@@ -5,7 +5,7 @@ It reads programs through the engines' statistics, and computes nothing about a 
 
 from limitlaw.depth.coordinates import CoordinateCheck, coordinate_check
 from limitlaw.depth.gradients import gradients
-from limitlaw.depth.loss import InitialLoss, Tied, initial_loss, network_loss
+from limitlaw.depth.loss import InitialLoss, TiedHead, initial_loss, network_loss
 from limitlaw.depth.solve import Solution, solve
 from limitlaw.depth.statistics import STATISTICS, Column, Statistic
 from limitlaw.depth.table import Trace
@@ -18,7 +18,7 @@ __all__ = [
     "InitialLoss",
     "Solution",
     "Statistic",
-    "Tied",
+    "TiedHead",
     "Trace",
     "coordinate_check",
     "gradients",

@@ -24,7 +24,7 @@ Vector = Float[np.ndarray, " t"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Tied:
+class TiedHead:
     """A head that is the embedding: ℓ_v = e_v·z at width n, where z keeps a part of its own row.
 
     `overlap` κ is the squared coordinate of z/|z| along the embedding of its own token: for a
@@ -102,7 +102,7 @@ class InitialLoss:
 
 
 def initial_loss(
-    kernel: object, std: float, vocab: int, targets: object = None, tied: Tied | None = None
+    kernel: object, std: float, vocab: int, targets: object = None, tied: TiedHead | None = None
 ) -> InitialLoss:
     """The law of the cross-entropy ln Σ_v exp(ℓ_v) − ℓ_y of logits ℓ^i ~ N(0, σ² K), independent
     over v, and of its mean over tokens.
@@ -116,8 +116,8 @@ def initial_loss(
 
     by one-dimensional quadrature: E loss = ln V + σ²/2 − (e^{σ²} − 1)/2V + …, its variance Var ln
     S + σ²(1 − 2/V), and that of the mean over s tokens s⁻² Σ_ij [(e^{σ²K_ij} − 1)/V + 1[y_i = y_j]
-    σ²K_ij − 2σ²K_ij/V]. With `tied`, the own token's logit has another law (`Tied.own`), and the
-    target is another token.
+    σ²K_ij − 2σ²K_ij/V]. With `tied`, the own token's logit has another law (`TiedHead.own`), and
+    the target is another token.
 
         >>> print(initial_loss(1.0, 1.0, 50))
         initial loss 4.3956 (ln V = 3.9120); standard deviation of a token 0.996, of the mean ...
@@ -167,7 +167,7 @@ def _of_mean(
     return max(0.0, float(pairs.mean()))
 
 
-def _tied(k: float, sigma: float, V: int, tied: Tied) -> InitialLoss:
+def _tied(k: float, sigma: float, V: int, tied: TiedHead) -> InitialLoss:
     """A tied head and a target that is not the token itself."""
     c = sigma * math.sqrt(k)
     m, v = tied.own(c)
@@ -223,7 +223,7 @@ def network_loss(
     draws = np.asarray(finite_samples(dot(both, both, "linear"), n, samples, key))
     size = np.sqrt(np.einsum("...ii->...i", draws))
     root = np.einsum("...ii->...i", draws[:, :s, s:]) / (size[:, :s] * size[:, s:])
-    overlap = Tied(n, min(1.0, float(root.mean()) ** 2), float(root.std()))
+    overlap = TiedHead(n, min(1.0, float(root.mean()) ** 2), float(root.std()))
     return initial_loss(draws.mean(axis=0)[s:, s:], std, vocab, tied=overlap)
 
 

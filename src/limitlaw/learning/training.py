@@ -43,7 +43,7 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-class Weights(NamedTuple):
+class FlowWeights(NamedTuple):
     """Coordinates of the matrices of all heads: (M, w), or (W_Q, W_K, W_V, B) at fixed d."""
 
     score: tuple[Float[Array, "H ..."], ...]
@@ -103,16 +103,16 @@ class AttentionLayer:
             )
         return np.eye(s)[:, [self.readout]]
 
-    def draw(self, key: Key[Array, ""], D: int, g: int) -> Weights:
+    def draw(self, key: Key[Array, ""], D: int, g: int) -> FlowWeights:
         """Standard normal coordinates for inputs in R^D and g readout vectors."""
         H, d, keys = self.heads, self.head_dim, jax.random.split(key, 4)
         if d is None:
             M, w = normal(keys[0], (H, D, D)), normal(keys[1], (H, g, D))
-            return Weights((M,), (w,))
+            return FlowWeights((M,), (w,))
         q, k, v = (normal(key, (H, D, d)) for key in keys[:3])
-        return Weights((q, k), (v, normal(keys[3], (H, g, d))))
+        return FlowWeights((q, k), (v, normal(keys[3], (H, g, d))))
 
-    def scores(self, w: Weights, z: Float[Array, "s D"]) -> Float[Array, "H s s"]:
+    def scores(self, w: FlowWeights, z: Float[Array, "s D"]) -> Float[Array, "H s s"]:
         """p^a of one sequence."""
         std = self.q_std * self.k_std
         if self.head_dim is None:
@@ -120,12 +120,12 @@ class AttentionLayer:
         q, k = (jnp.einsum("sD,hDd->hsd", z, W) for W in w.score)
         return std * self.head_dim**-0.5 * jnp.einsum("hid,hjd->hij", q, k)
 
-    def attention(self, w: Weights, z: Float[Array, "s D"]) -> Float[Array, "H s s"]:
+    def attention(self, w: FlowWeights, z: Float[Array, "s D"]) -> Float[Array, "H s s"]:
         """A^a = softmax(p^a) of one sequence."""
         seen = self.seen(len(z))
         return jax.nn.softmax(jnp.where(seen, self.scores(w, z), -jnp.inf), where=seen)
 
-    def output(self, w: Weights, z: Float[Array, "s D"]) -> Float[Array, ""]:
+    def output(self, w: FlowWeights, z: Float[Array, "s D"]) -> Float[Array, ""]:
         """f of one sequence."""
         A, u, std = self.attention(w, z), self.readers(len(z)), self.o_std * self.v_std
         if self.head_dim is None:
@@ -146,7 +146,7 @@ class Training:
     layer: AttentionLayer
     times: Float[np.ndarray, " T"]
     loss: Float[np.ndarray, "N T"]
-    _weights: Weights = dataclasses.field(repr=False)
+    _weights: FlowWeights = dataclasses.field(repr=False)
     _inputs: Float[np.ndarray, "m s D"] = dataclasses.field(repr=False)
 
     def outputs(self, inputs: Any = None) -> np.ndarray:
@@ -260,7 +260,7 @@ class _Flow(NamedTuple):
 
     def solved(
         self, x: Array, t: Array, moments: np.ndarray, samples: int, key: Key[Array, ""]
-    ) -> tuple[Weights, Float[Array, "N T"], Any]:
+    ) -> tuple[FlowWeights, Float[Array, "N T"], Any]:
         """Weights and losses at all moments of time, and whether the solver came to the end."""
         z, g = x / x.shape[2] ** 0.5, self.layer.readers(x.shape[1]).shape[1]
 
@@ -272,16 +272,16 @@ class _Flow(NamedTuple):
             keys_of_draws(key, 0, samples)
         )
 
-    def _followed(self, first: Weights, z: Array, t: Array, moments: Array) -> Any:
+    def _followed(self, first: FlowWeights, z: Array, t: Array, moments: Array) -> Any:
         """One network."""
         diffrax = _diffrax()
         model = functools.partial(self._outputs, first, z)
         rate = 2.0 if self.layer.head_dim is None else 1.0
 
-        def total(w: Weights) -> Array:
+        def total(w: FlowWeights) -> Array:
             return self.loss(model(w), t).sum()
 
-        def field(_: Any, w: Weights, __: Any) -> Weights:
+        def field(_: Any, w: FlowWeights, __: Any) -> FlowWeights:
             return jax.tree.map(lambda g: -rate * g, jax.grad(total)(w))
 
         solution = diffrax.diffeqsolve(
@@ -299,10 +299,10 @@ class _Flow(NamedTuple):
         done = solution.result == diffrax.RESULTS.successful
         return solution.ys, jax.vmap(total)(solution.ys), done
 
-    def _outputs(self, first: Weights, z: Array, w: Weights) -> Float[Array, " m"]:
+    def _outputs(self, first: FlowWeights, z: Array, w: FlowWeights) -> Float[Array, " m"]:
         """f of all inputs, or its linear part about the first weights."""
 
-        def f(w: Weights) -> Array:
+        def f(w: FlowWeights) -> Array:
             return jax.vmap(self.layer.output, (None, 0))(w, z)
 
         if not self.linearised:

@@ -204,7 +204,7 @@ LAYOUT_RULES: LayoutRules = {
     nodes.WeightedSum: _entrywise,
     nodes.Times: _entrywise,
     nodes.Elementwise: _entrywise,
-    nodes.Joint: _entrywise,
+    nodes.EntrywiseOfSeveral: _entrywise,
     nodes.LogSumExp: _log_sum_exp,
     nodes.Rotation: _entrywise,
     nodes.Reduction: _reduction,

@@ -184,7 +184,9 @@ def maximum(terms: Sequence[Tensor]) -> Tensor:
     while len(found) > 1:
         groups = [found[i : i + MOST_TOGETHER] for i in range(0, len(found), MOST_TOGETHER)]
         found = [
-            nodes.Joint(g[0].shape, tuple(g), "maximum", _largest).whole() if len(g) > 1 else g[0]
+            nodes.EntrywiseOfSeveral(g[0].shape, tuple(g), "maximum", _largest).whole()
+            if len(g) > 1
+            else g[0]
             for g in groups
         ]
     return found[0]

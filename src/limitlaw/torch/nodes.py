@@ -161,7 +161,7 @@ class Elementwise(_OfOne):
 
 
 @dataclasses.dataclass(eq=False)
-class Joint(Node):
+class EntrywiseOfSeveral(Node):
     """A function f(x, y, …) of several tensors, entry by entry."""
 
     terms: tuple[Tensor, ...]

@@ -97,7 +97,7 @@ def _of_numbers(p: Scalars, node: nodes.Elementwise) -> Scalars:
     return KNOWN_FUNCTIONS[name](p)
 
 
-def _jointly(writer: Writer, node: nodes.Joint) -> AnyValue:
+def _jointly(writer: Writer, node: nodes.EntrywiseOfSeveral) -> AnyValue:
     """A function of several tensors."""
     layout = writer.layout(node)
     values = [writer.operand(t, layout) for t in node.terms]
@@ -201,7 +201,7 @@ WRITING_RULES: WritingRules = {
     nodes.Softmax: _softmax,
     nodes.Concatenation: _concatenation,
     nodes.Masked: _misplaced,
-    nodes.Joint: _jointly,
+    nodes.EntrywiseOfSeveral: _jointly,
     nodes.LogSumExp: _log_sum_exp,
     nodes.Rotation: _written_out,
 }

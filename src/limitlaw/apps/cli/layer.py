@@ -81,7 +81,7 @@ def law(asked: LawOptions) -> None:
         typer.echo(f"drew {asked.plot}", err=True)
 
 
-def _print(asked: LawOptions, layers: "list[AttentionLayer]", laws: "list[Law]") -> None:
+def _print(asked: LawOptions, layers: "list[LayerOptions]", laws: "list[Law]") -> None:
     """A table for each law, or all of them as JSON."""
     written = []
     for layer, one in zip(layers, laws, strict=True):
@@ -104,7 +104,7 @@ def _print(asked: LawOptions, layers: "list[AttentionLayer]", laws: "list[Law]")
         typer.echo(f"limitlaw: nothing is sampled here, so {ignored}", err=True)
 
 
-def _layers(asked: LawOptions) -> "list[AttentionLayer]":
+def _layers(asked: LawOptions) -> "list[LayerOptions]":
     """The layers that the options describe, one for each number of heads."""
     heads = [heads_of(text) for text in asked.heads or ["2"]]
     if asked.mask not in (None, "causal"):
@@ -116,12 +116,12 @@ def _layers(asked: LawOptions) -> "list[AttentionLayer]":
     kernel = kernel_of(asked.kernel, asked.tokens)
     if not 0 <= asked.token < len(kernel):
         raise ValueError(f"--token must be one of 0 … {len(kernel) - 1}, got {asked.token}")
-    shared = {f.name: vars(asked)[f.name] for f in dataclasses.fields(AttentionLayer)[2:]}
-    return [AttentionLayer(kernel, number, **shared) for number in heads]
+    shared = {f.name: vars(asked)[f.name] for f in dataclasses.fields(LayerOptions)[2:]}
+    return [LayerOptions(kernel, number, **shared) for number in heads]
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionLayer:
+class LayerOptions:
     """An attention layer on tokens of this kernel, and the token whose output is asked for."""
 
     kernel: "np.ndarray"
@@ -189,7 +189,7 @@ class AttentionLayer:
         return ", ".join(parts)
 
 
-def density_figure(layers: list[AttentionLayer], laws: "list[Law]") -> "Figure":
+def density_figure(layers: list[LayerOptions], laws: "list[Law]") -> "Figure":
     """The picture of the laws, the Gaussian of infinitely many heads, and that of 1/n scaling."""
     from limitlaw.figures import law as drawing
     from limitlaw.laws import Gaussian

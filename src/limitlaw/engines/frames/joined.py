@@ -56,7 +56,7 @@ class Moving:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sum:
+class HeadsAdded:
     """A sum over heads of such products, of one or of several families of `one` matrix."""
 
     one: One
@@ -94,10 +94,10 @@ class _Rewriter:
 
     def __init__(self, facts: Analysis, families: Sequence[Family]):
         self.facts, self.families = facts, families
-        self.new: dict[Value, Value | Moving | Sum] = {}
+        self.new: dict[Value, Value | Moving | HeadsAdded] = {}
         self.products: dict[tuple[Family, Value], Value] = {}
         self.parts: dict[tuple[Family, Value, Axes], Value] = {}
-        self.made: dict[Sum, Value] = {}
+        self.made: dict[HeadsAdded, Value] = {}
         self.ones = self._grouped()
         for v in facts.values:
             self.new[v] = self._written(v)
@@ -111,7 +111,7 @@ class _Rewriter:
         found = self.new[v]
         if isinstance(found, Moving):
             raise Kept(found.family)
-        if isinstance(found, Sum):
+        if isinstance(found, HeadsAdded):
             if found not in self.made:
                 self.made[found] = _product_of(found, v)
             return self.made[found]
@@ -138,7 +138,7 @@ class _Rewriter:
 
     # --- one rule for each instruction -----------------------------------------------------------
 
-    def _written(self, v: Value) -> Value | Moving | Sum:
+    def _written(self, v: Value) -> Value | Moving | HeadsAdded:
         op = v.instruction
         if isinstance(op, MatMul) and op.family in self.ones:
             if _into_heads(v):
@@ -148,13 +148,15 @@ class _Rewriter:
         moving = next((x for x in read if isinstance(x, Moving)), None)
         if moving is not None:
             return self._moved(v, moving)
-        if isinstance(op, Add) and sum(isinstance(x, Sum) for x in read) > 1:
+        if isinstance(op, Add) and sum(isinstance(x, HeadsAdded) for x in read) > 1:
             return self._added(v, op)
         if len(v.vectors) == 1 and self.facts.uses[v.vectors[0]] == 1:
             x = self.new[v.vectors[0]]
-            through = [self._through(v, p) for p in x.products] if isinstance(x, Sum) else []
-            if isinstance(x, Sum) and all(through):
-                return Sum(x.one, tuple(p for p in through if p))
+            through = (
+                [self._through(v, p) for p in x.products] if isinstance(x, HeadsAdded) else []
+            )
+            if isinstance(x, HeadsAdded) and all(through):
+                return HeadsAdded(x.one, tuple(p for p in through if p))
         return self._copied(v)
 
     def _copied(self, v: Value) -> Value:
@@ -169,7 +171,7 @@ class _Rewriter:
         missing = tuple(a for a in op.family.axes if a not in x.axes)
         return x if not missing else _scaled(np.ones(sizes(missing)), missing, x)
 
-    def _moved(self, v: Value, y: Moving) -> Value | Moving | Sum:
+    def _moved(self, v: Value, y: Moving) -> Value | Moving | HeadsAdded:
         """An instruction that reads products which are not made yet."""
         op = v.instruction
         if isinstance(op, Dot):
@@ -177,7 +179,7 @@ class _Rewriter:
         if isinstance(op, Contract) and (over := frozenset(op.over) & frozenset(y.heads)):
             if over != frozenset(y.heads):
                 raise Kept(y.family)
-            return Sum(self.ones[y.family], (self._closed(v, op, y),))
+            return HeadsAdded(self.ones[y.family], (self._closed(v, op, y),))
         through = self._through(v, y)
         if through is None:
             raise Kept(y.family)
@@ -223,18 +225,19 @@ class _Rewriter:
         assert y.u.dim is not None
         return Value(Dot(q, k, op.scaling, y.u.dim), v.axes, None, v.source)
 
-    def _added(self, v: Value, op: Add) -> Value | Sum:
+    def _added(self, v: Value, op: Add) -> Value | HeadsAdded:
         """Sums over heads, added up: products with one matrix are one."""
-        found: dict[Family, list[Sum]] = {}
+        found: dict[Family, list[HeadsAdded]] = {}
         others = []
         for t in op.terms:
             x = self.new[t]
-            if isinstance(x, Sum) and self.facts.uses[t] == 1 and {*t.axes} == {*v.axes}:
+            if isinstance(x, HeadsAdded) and self.facts.uses[t] == 1 and {*t.axes} == {*v.axes}:
                 found.setdefault(x.one.matrix, []).append(x)
             else:
                 others.append(self.known(t))
         sums = [
-            Sum(each[0].one, tuple(p for x in each for p in x.products)) for each in found.values()
+            HeadsAdded(each[0].one, tuple(p for x in each for p in x.products))
+            for each in found.values()
         ]
         if len(sums) == 1 and not others:
             return sums[0]
@@ -295,7 +298,7 @@ def _axes_met(v: Value) -> frozenset[Axis]:
     return frozenset(family.axes) & frozenset(v.vectors[0].axes)
 
 
-def _product_of(x: Sum, v: Value) -> Value:
+def _product_of(x: HeadsAdded, v: Value) -> Value:
     """𝐖ᵀ of all vectors of a sum as one: T^{-1/2} Gᵀ, where each was d^{-1/2} σ Gᵀ."""
     matrix = x.one.matrix
     T = matrix.rows.at(1)
