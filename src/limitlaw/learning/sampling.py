@@ -1,9 +1,7 @@
 """Draws of the latent normals of a network given data: of the prior, weighed, or tempered."""
 
-import concurrent.futures
 import functools
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -18,7 +16,6 @@ from scipy.special import logsumexp
 from limitlaw.digits import plus_minus
 from limitlaw.engines.latents import LatentPlan
 from limitlaw.engines.run import keys_of_draws
-from limitlaw.float64 import in_float64
 from limitlaw.learning.problem import Latents, Problem
 from limitlaw.learning.regression import log_likelihood
 from limitlaw.learning.tempering import Island, island, measured, mover
@@ -139,9 +136,9 @@ def _archipelago(problem: Problem, samples: int) -> Callable[[int, Array], list[
     # at a few temperatures; a loop is counted twice
     move.check(islands * FIRST_MOVES, data, here, *settings, jnp.asarray(1))
 
+    # one after the other: in threads beside each other, small Cholesky factors of XLA deadlock
     def run(count: int, key: Key[Array, ""]) -> list[Island]:
-        one = in_float64(functools.partial(island, data, start, move, shape, count))
-        with concurrent.futures.ThreadPoolExecutor(min(islands, os.cpu_count() or 1)) as pool:
-            return list(pool.map(one, [jax.random.fold_in(key, i) for i in range(islands)]))
+        one = functools.partial(island, data, start, move, shape, count)
+        return [one(jax.random.fold_in(key, i)) for i in range(islands)]
 
     return run
